@@ -15,7 +15,7 @@ import msgspec
 from bench.routing.routing_stoker import CLOUD, COSTS, RoutingStoker
 from stoker.domain.dialect import Dialect
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.translate import READ_ANSWER
+from stoker.request.translate.translate import answer_reader
 from stoker_lab.suites.fixture import Fixture
 from stoker_lab.suites.grading import SAMPLING, check_in_sandbox
 
@@ -90,7 +90,7 @@ class Reply(msgspec.Struct):
         """A refusal or an error is a question that was not answered rightly."""
         if self.status != 200:
             return False, f"status {self.status}"
-        grade = check_in_sandbox(one.check, READ_ANSWER[Dialect.CHAT](Losses()).read_whole(self.body))
+        grade = check_in_sandbox(one.check, answer_reader(Dialect.CHAT, Losses()).read_whole(self.body))
         return grade.passed, grade.reason
 
 

@@ -28,7 +28,7 @@ from stoker.request.translate.neutral.capabilities import capabilities_of
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.protocols import AnswerContext
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.request.translate.translate import WRITE_ANSWER, AnswerTranslator, Written, read_prompt, write_prompt
+from stoker.request.translate.translate import AnswerTranslator, Written, answer_writer, read_prompt, write_prompt
 
 SERVES = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 CLIENTS = (*SERVES, Dialect.COMPLETIONS, Dialect.OLLAMA_CHAT)
@@ -106,7 +106,7 @@ def _asked(client: Dialect) -> AnswerContext:
 
 def _stream(serve: Dialect, kind: BlockKind, pieces: list[str]) -> list[bytes]:
     """What a serve of that dialect would send, one read per event: our own writer speaks for it."""
-    writer = WRITE_ANSWER[serve](_asked(serve), Losses())
+    writer = answer_writer(_asked(serve), Losses())
     events: list[Event] = [Began("id", "m"), Opened(0, kind, "call_1", "write")]
     events += (Grew(0, piece) for piece in pieces)
     events += (Closed(0), Counted(Tokens(input=9, output=9)), Finished(StopReason.END), Ended())

@@ -28,7 +28,7 @@ from stoker.exchange.request_context import RequestContext
 from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.names import Names
 from stoker.request.decide.plan import Plan, PlanCandidate
-from stoker.request.translate.translate import READ_PROMPT, read_prompt
+from stoker.request.translate.translate import TRANSLATORS, read_prompt
 from stoker.store.files.remedies import remedy
 from stoker_content.outline import outline
 from stoker_orchestrator import policy as policies
@@ -110,7 +110,7 @@ class Orchestrators(Planner):
         reply = call.reply
         orchestrator = _with_project(orchestrator, call)
         reply.set_header(REPLY_HEADER, orchestrator.name.encode())
-        if endpoint.dialect not in READ_PROMPT or not endpoint.generates:
+        if endpoint.dialect not in TRANSLATORS or not endpoint.generates:
             return self._leave_to_worker(call, orchestrator, ChosenPolicy(Policy.SIMPLE, "endpoint"))
         if fields.may_have_server_tools:  # a worker that writes blocks calls none
             return self._leave_to_worker(call, orchestrator, ChosenPolicy(Policy.SIMPLE, "tools"))

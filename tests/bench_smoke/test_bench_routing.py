@@ -21,7 +21,7 @@ from bench.swap import calls
 from stoker.domain.dialect import Dialect
 from stoker.domain.tier import ProfileRow, Verdict
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.translate import READ_ANSWER
+from stoker.request.translate.translate import answer_reader
 from stoker_lab.reports import plots
 from stoker_lab.suites.grading import check_in_sandbox
 
@@ -255,7 +255,7 @@ def test_the_cloud_answers_what_is_in_its_book_and_refuses_the_rest() -> None:
     with cloud.Cloud(cloud.book(drawn, off)) as sky:
         heard = [calls.post(sky.port, "/v1/chat/completions", one.request) for one in drawn]
         strange, _ = calls.post(sky.port, "/v1/chat/completions", {"messages": []})
-    given = [READ_ANSWER[Dialect.CHAT](Losses()).read_whole(json.loads(body)) for _, body in heard]
+    given = [answer_reader(Dialect.CHAT, Losses()).read_whole(json.loads(body)) for _, body in heard]
     right = [check_in_sandbox(one.check, answer).passed for one, answer in zip(drawn, given, strict=True)]
     assert [status for status, _ in heard] == [200] * 12
     assert right == [False, *[True] * 11]

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import CHAT, Stage, Talk, a_serve, ask, story
 
+from stoker.domain.dialect import Dialect
 from stoker.domain.errors import CapacityError
 from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.request.codec import frames
+from stoker.request.codec.reply_formats import FORMATS
 from stoker_lab.testing.client import RawClient
 
 GPU = (Slot("gpu", swap=SwapPolicy(drain_timeout=0.05)),)
@@ -322,8 +323,8 @@ async def test_a_bug_in_the_relay_ends_the_request_all_the_same(stage: Stage) ->
     """Socket callbacks have nobody above them: without care the request would wait for ever."""
     client, talk = await begun(stage)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(frames, "ANSWERS", None)
-        talk.reply({})
+        patched.delitem(FORMATS, Dialect.CHAT)
+        talk.reply({"choices": []})
         reply = await client.reply()
     assert reply.status == 500
     stage.complaints.clear()

@@ -23,7 +23,7 @@ from stoker.config.tables.router import build_router
 from stoker.domain.access import ListenSettings, Paths, Settings
 from stoker.domain.definition import Change, changed, no_problem, read
 from stoker.domain.definition import KeyPath as KeyPath
-from stoker.domain.dialect import SPOKEN, Dialect
+from stoker.domain.dialect import SPOKEN, ApiFamily
 from stoker.domain.gate import PRODUCTION, Gate
 from stoker.domain.key import make_key
 from stoker.domain.kinds import FILE, Form
@@ -270,7 +270,9 @@ def _serve(doc: ConfigDocument, entry: ServeEntry, directory: Path, vault: Path,
         "from_tier": entry.section == "tier",
     }
     if "key_header" not in given:
-        values["key_header"] = "x-api-key" if dialects == {Dialect.MESSAGES} else "authorization"
+        values["key_header"] = (
+            "x-api-key" if {one.spec.api for one in dialects} == {ApiFamily.ANTHROPIC} else "authorization"
+        )
     return Serve(**values)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import Dialect, DialectSpec
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
 
@@ -62,23 +62,9 @@ class _Message(msgspec.Struct):
     content: Any = None
 
 
-class _Chat(msgspec.Struct):
-    messages: list[msgspec.Raw] = []
-
-
-class _Messages(msgspec.Struct):
-    system: Any = None
-    messages: list[msgspec.Raw] = []
-
-
-class _Responses(msgspec.Struct):
-    instructions: Any = None
-    input: str | list[msgspec.Raw] = []
-
-
-_chat = msgspec.json.Decoder(_Chat).decode
-_messages = msgspec.json.Decoder(_Messages).decode
-_responses = msgspec.json.Decoder(_Responses).decode
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_turns = msgspec.json.Decoder(str | list[msgspec.Raw]).decode
+_value = msgspec.json.Decoder().decode
 _message = msgspec.json.Decoder(_Message).decode
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -90,7 +76,7 @@ def identity(secret: bytes, launch: str, key: str, dialect: Dialect, body: bytes
     beginning from its identity. Linear in the body; the messages after the beginning are skipped.
     """
     try:
-        beginning = _beginning(dialect, body)
+        beginning = _beginning(dialect.spec, body)
     except msgspec.MsgspecError:
         return None
     if beginning is None:
@@ -99,22 +85,18 @@ def identity(secret: bytes, launch: str, key: str, dialect: Dialect, body: bytes
     return hmac.new(secret, text, hashlib.sha256).hexdigest()[:DIGITS]
 
 
-def _beginning(dialect: Dialect, body: bytes) -> list[Any] | None:
-    match dialect:
-        case Dialect.CHAT:
-            return _to_first_user(_chat(body).messages)
-        case Dialect.MESSAGES:
-            found = _messages(body)
-            first = _to_first_user(found.messages)
-            return None if first is None else [_parts(found.system), first]
-        case Dialect.RESPONSES:
-            request = _responses(body)
-            if isinstance(request.input, str):
-                return [_parts(request.instructions), [["user", _parts(request.input)]]]
-            first = _to_first_user(request.input)
-            return None if first is None else [_parts(request.instructions), first]
-        case _:
-            return None
+def _beginning(spec: DialectSpec, body: bytes) -> list[Any] | None:
+    if not spec.is_target:
+        return None
+    fields = _fields(body)
+    turns = _turns(fields.get(spec.turns, b"[]"))
+    if isinstance(turns, str):
+        first = [["user", _parts(turns)]] if spec.turns_or_text else None
+    else:
+        first = _to_first_user(turns)
+    if first is None or not spec.system:
+        return first
+    return [_parts(_value(fields.get(spec.system, b"null"))), first]
 
 
 def _to_first_user(messages: Sequence[msgspec.Raw]) -> list[Any] | None:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from stoker.domain.dialect import SPOKEN, Dialect
+from stoker.domain.dialect import SPOKEN, TARGETS, Dialect
 from stoker.domain.nearest import did_you_mean
 from stoker.domain.units import parse_duration, parse_size, show_duration, show_size
 
@@ -37,9 +37,8 @@ TOOL_IDS = ("any", "short")
 LEGACY = ("answer", "refuse")
 UPSTREAM_ERRORS = ("show", "hide")
 LOADING = ("ping", "reasoning", "off")
-LIMITS = ("max_tokens", "max_completion_tokens")
+LIMITS = tuple(reversed(Dialect.CHAT.spec.limits))
 DIALECTS = tuple(dialect for dialect in Dialect if dialect in SPOKEN)
-CLOUD_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 EDGE_SCHEME = "edge:"
 """`base_url = "edge:NAME"`: the serve answers at the address of that edge's worker."""
 
@@ -446,7 +445,7 @@ KeysOrNone = Annotated[
     bool,
     Form(lambda value: _auth(value) == "keys", words(AUTH).schema, lambda value: "keys" if value else "none"),
 ]
-CloudDialectWord = Annotated[Dialect, words(CLOUD_DIALECTS, Dialect)]
+CloudDialectWord = Annotated[Dialect, words(TARGETS, Dialect)]
 
 Sha256 = Annotated[str, Form(sha256, {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"})]
 Source = Annotated[str, Form(source)]

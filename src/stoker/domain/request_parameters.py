@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -93,7 +93,7 @@ class RequestParameters:
         """Every field that may change."""
         return dict.fromkeys((*self.drop, *self.default, *self.set))
 
-    def without(self, names: frozenset[str]) -> RequestParameters:
+    def without(self, names: Container[str]) -> RequestParameters:
         """The same, but for these fields."""
         return RequestParameters(
             {name: value for name, value in self.set.items() if name not in names},

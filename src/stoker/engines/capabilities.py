@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import TARGETS
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
 from stoker.engines.record import Facts
@@ -19,9 +19,6 @@ from stoker.http.client import NoResponse
 
 TIMEOUT = 0.5
 """Seconds that the probe may take, so that a silent engine does not delay its start."""
-_PATHS = {
-    Dialect.CHAT: "/v1/chat/completions", Dialect.MESSAGES: "/v1/messages", Dialect.RESPONSES: "/v1/responses",
-}  # fmt: skip
 _ABSENT = (404, 405, 501)
 _MARKS = ("mark-one", "mark-two", "mark-three", "mark-four")
 _ROLES = ("user", "assistant", "system", "user")
@@ -42,12 +39,12 @@ async def capabilities(serve: Serve, address: Target) -> Facts:
 
 async def _speaks(serve: Serve, address: Target) -> Facts:
     """Posts an empty request to each path: an engine that has the path reports a missing field. Generates nothing."""
-    statuses = await asyncio.gather(*(_status(address, path) for path in _PATHS.values()))
-    found = dict(zip(_PATHS, statuses, strict=True))
+    statuses = await asyncio.gather(*(_status(address, dialect.spec.path) for dialect in TARGETS))
+    found = dict(zip(TARGETS, statuses, strict=True))
     if None in statuses or all(status in _ABSENT for status in statuses):
         return {}
     there = {dialect for dialect, status in found.items() if status not in _ABSENT}
-    return {"speaks": ",".join(sorted((serve.dialects - _PATHS.keys()) | there))}
+    return {"speaks": ",".join(sorted(serve.dialects.difference(TARGETS) | there))}
 
 
 async def _status(address: Target, path: str) -> int | None:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import SPECS, Dialect
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, ServeIdentity
@@ -31,16 +31,6 @@ CANARY_TIMEOUT = 60.0
 WEIGHTS_PROBE_TIMEOUT = 10.0
 CORRECT = "start it, or correct its `base_url`"
 _WEIGHTS_PROBE: dict[str, Any] = {"prompt": "One, two, three,", "max_tokens": 8, "temperature": 0, "seed": 1}
-_ASK = "Hi"
-_MESSAGES = [{"role": "user", "content": _ASK}]
-_CANARIES: dict[Dialect, tuple[str, dict[str, Any]]] = {
-    Dialect.CHAT: ("/v1/chat/completions", {"messages": _MESSAGES, "max_tokens": 1}),
-    Dialect.COMPLETIONS: ("/v1/completions", {"prompt": _ASK, "max_tokens": 1}),
-    Dialect.MESSAGES: ("/v1/messages", {"messages": _MESSAGES, "max_tokens": 1}),
-    Dialect.RESPONSES: ("/v1/responses", {"input": _ASK, "max_output_tokens": 16}),  # some engines refuse fewer
-    Dialect.EMBEDDINGS: ("/v1/embeddings", {"input": _ASK}),
-    Dialect.RERANK: ("/v1/rerank", {"query": _ASK, "documents": [_ASK]}),
-}
 
 
 Ask = Callable[[Target, str, Any, float], Awaitable[HttpResponse]]
@@ -182,9 +172,10 @@ class Readiness:
     async def _answers_canary(self) -> bool:
         if self._serve.makes_media:
             return True  # no cheap request works for every engine of audio or images
-        dialect = next((d for d in _CANARIES if d in self._serve.dialects), Dialect.CHAT)
-        path, payload = _CANARIES[dialect]
-        answer = await self._ask(path, {"model": self.wanted, **payload}, CANARY_TIMEOUT)
+        asked = (spec for dialect, spec in SPECS.items() if spec.canary and dialect in self._serve.dialects)
+        spec = next(asked, Dialect.CHAT.spec)
+        path = spec.path
+        answer = await self._ask(path, {"model": self.wanted, **(spec.canary or {})}, CANARY_TIMEOUT)
         if answer is None or answer.status in (429, 503):
             return False
         found = answer.json()

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from stoker.domain.dialect import ENDPOINTS, OLLAMA, Dialect, Endpoint, RequestForm
+from stoker.domain.dialect import ENDPOINTS, OUTPUT_LIMITS, ApiFamily, Dialect, Endpoint, RequestForm
 from stoker.domain.errors import ClientError
 from stoker.domain.lease import Target
 from stoker.domain.prompt import Prompt, Redacted, Role, Text, Thinking, Turn
@@ -15,7 +15,7 @@ from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 from stoker.domain.serve import Serve, Translation
 from stoker.engines.registry import engine_of
 from stoker.request.codec.body_fields import BodyFields
-from stoker.request.codec.edits import LIMIT_OF, Edited, apply_parameters, edit, lower_output_limit
+from stoker.request.codec.edits import Edited, apply_parameters, edit, lower_output_limit
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import excess_of_files
 from stoker.request.codec.whole_answer import count_inputs
@@ -28,11 +28,9 @@ from stoker.request.translate.neutral.protocols import AnswerContext, AnswerWrit
 from stoker.request.translate.neutral.thinking import ThinkingSigner, vendor_of
 from stoker.request.translate.ollama.embed import EmbedReply, read_embed
 from stoker.request.translate.pass_through import adapt_body, drop_thinking, is_plain
-from stoker.request.translate.translate import PATHS, WRITE_ANSWER, AnswerTranslator, Written, read_prompt, write_prompt
+from stoker.request.translate.translate import AnswerTranslator, Written, answer_writer, read_prompt, write_prompt
 
-_VERSION: Final = b"2023-06-01"
 _UNCHANGED: Final[tuple[str, ...]] = ()
-_OUTPUT_LIMITS: Final = frozenset(("max_tokens", "max_completion_tokens", "max_output_tokens"))
 _KEPT_HEADERS: Final = (b"user-agent", b"traceparent", b"tracestate")
 """Headers of the client that a translated request keeps."""
 
@@ -106,7 +104,7 @@ class UpstreamRequest:
         """Whether the prompt is empty: that is how an Ollama client loads a model."""
         if self.written is None:
             return self.is_empty
-        return self.client.dialect in OLLAMA and not self.written.prompt.turns
+        return self.client.dialect.spec.api is ApiFamily.OLLAMA and not self.written.prompt.turns
 
     def rewritten(self, written: Written, fields: BodyFields, parameters: RequestParameters) -> UpstreamRequest:
         """The same request with another prompt, and these parameters of the serve."""
@@ -146,7 +144,7 @@ class UpstreamRequest:
         """
         self.body, self.fields, lowered = lower_output_limit(self.body, self.fields, self.endpoint.dialect, room)
         if lowered and self.written is not None:
-            lowered = (LIMIT_OF.get(self.client.dialect, "max_tokens"),)
+            lowered = self.client.dialect.spec.limits[-1:]
         self.notes += tuple(f"lowered:{name}" for name in lowered)
         return lowered
 
@@ -232,11 +230,12 @@ class Formatter:
         """The request without the serve's parameters."""
         dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
         capabilities = self._capabilities_of(serve, dialect, None if target is None else target.system_turns)
-        if dialect is endpoint.dialect and not (must_read and dialect in PATHS):
-            if not serve.request and (dialect not in PATHS or is_plain(capabilities)):
+        is_target = dialect.spec.is_target
+        if dialect is endpoint.dialect and not (must_read and is_target):
+            if not serve.request and (not is_target or is_plain(capabilities)):
                 self._plain[serve.name, endpoint.path] = serve, target
             tidied, changes = body, _UNCHANGED
-            if dialect in PATHS:
+            if is_target:
                 flags = fields.may_name_images, fields.may_have_server_tools
                 tidied, changes = adapt_body(body, capabilities, *flags)
             if changes:
@@ -249,23 +248,23 @@ class Formatter:
         written = write_prompt(prompt, losses, capabilities, self._signer)
         written_fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
         written_fields.stream_options = {"include_usage": True}
-        written_fields.may_name_images = fields.may_name_images or endpoint.dialect in OLLAMA
+        written_fields.may_name_images = fields.may_name_images or endpoint.dialect.spec.may_hide_images
         way = () if dialect is endpoint.dialect else (f"{endpoint.dialect.value}>{dialect.value}",)
         notes = (*way, *written.losses.words())
         return UpstreamRequest(
-            endpoint, ENDPOINTS[PATHS[dialect]], written_fields, written.body, notes, written, capabilities
+            endpoint, ENDPOINTS[dialect.spec.path], written_fields, written.body, notes, written, capabilities
         )
 
     def format_own(self, serve: Serve, target: Target, prompt: Prompt) -> UpstreamRequest:
         """A request that Stoker itself makes. Raises ClientError 400 as `format` does."""
-        client = ENDPOINTS[PATHS[prompt.dialect]]
+        client = ENDPOINTS[prompt.dialect.spec.path]
         dialect = dialect_for(serve, client.dialect, client.path, target.speaks)
         capabilities = self._capabilities_of(serve, dialect, target.system_turns)
         written = write_prompt(prompt, Losses(), capabilities, self._signer)
         fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
         if prompt.stream:
             fields.stream_options = {"include_usage": True}
-        own = UpstreamRequest(client, ENDPOINTS[PATHS[dialect]], fields, written.body, (), written, capabilities)
+        own = UpstreamRequest(client, ENDPOINTS[dialect.spec.path], fields, written.body, (), written, capabilities)
         return own.with_parameters(serve.request)
 
     def with_one_token(self, request: UpstreamRequest) -> UpstreamRequest:
@@ -275,7 +274,7 @@ class Formatter:
         prompt = replace(request.written.prompt, max_tokens=1, stream=False)
         written = write_prompt(prompt, request.written.losses, request.capabilities, self._signer)
         fields = BodyFields(model=prompt.model, stream=False, max_tokens=1, model_at=1)
-        return request.rewritten(written, fields, request.parameters.without(_OUTPUT_LIMITS))
+        return request.rewritten(written, fields, request.parameters.without(OUTPUT_LIMITS))
 
     def repair(self, request: UpstreamRequest, findings: Iterable[str]) -> UpstreamRequest:
         """The same request with another turn that says what was wrong with the first answer."""
@@ -336,7 +335,7 @@ class Formatter:
         """The prompt, for checking the answer against it; None: Stoker cannot read the dialect."""
         if request.written is not None:
             return request.written.prompt
-        if request.endpoint.dialect not in PATHS or not request.client.generates:
+        if not request.endpoint.dialect.spec.is_target or not request.client.generates:
             return None
         try:
             return read_prompt(request.endpoint.dialect, request.body)[0]
@@ -387,8 +386,7 @@ class Formatter:
             return EncodedRequest(head, body, edited.remove_usage, notes, watched)
         headers = [header for header in given if header[0] in _KEPT_HEADERS]
         headers.append((b"content-type", b"application/json"))
-        if request.endpoint.dialect is Dialect.MESSAGES:
-            headers.append((b"anthropic-version", _VERSION))
+        headers += request.endpoint.dialect.spec.needs_headers
         head = request_head(b"POST", request.endpoint.path, target, headers, edited.size, plain=True)
         context = AnswerContext(
             prompt=request.written.prompt,
@@ -409,7 +407,7 @@ class Formatter:
     def answer_writer(self, prompt: Prompt, request_id: str, model: str) -> AnswerWriter:
         """Writes an answer that Stoker itself gives, in the dialect of the client's prompt."""
         context = AnswerContext(prompt, request_id, int(self._wall()), self._signer, model, wall=self._wall)
-        return WRITE_ANSWER[prompt.dialect](context, Losses())
+        return answer_writer(context, Losses())
 
     def _capabilities_of(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Capabilities:
         """What a serve can do in one dialect, computed once per configuration and per finding about its engine."""

@@ -17,7 +17,6 @@ from stoker.access.quota import ASSUMED_OUTPUT
 from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.request_context import RequestContext
-from stoker.request.codec.frames import ANSWERS
 from stoker.request.relay.relay import Relay
 
 ASSUMED_SPEED = 100
@@ -42,7 +41,7 @@ def estimated(serve: str, context: RequestContext, relay: Relay) -> ServeUsage:
     if not counted.input:  # 4
         tokens = context.token_count[1] if request.tokens is None else request.tokens
         counted.input = request.prompt_bytes // BYTES_PER_TOKEN if tokens is None else tokens
-    if request.endpoint.dialect in ANSWERS:
+    if request.endpoint.dialect.spec.answers:
         output = relay.tokens_so_far()
         if has_left and not output and not request.fields.stream:
             budget = request.fields.output_budget()

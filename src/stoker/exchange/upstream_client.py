@@ -39,7 +39,6 @@ from stoker.exchange.metering import estimated
 from stoker.exchange.request_context import RequestContext
 from stoker.exchange.sessions import Sessions
 from stoker.request.codec.body_fields import BodyFields
-from stoker.request.codec.frames import ANSWERS
 from stoker.request.codec.prompt_chain import prompt_chain
 from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, is_about_seals
 from stoker.request.codec.websocket import close_frame, handshake_headers
@@ -174,7 +173,7 @@ class UpstreamClient:
         """The session of a request that names none, by its prompt; for serves that are contested: there the scheduler
         decides by it. `prompt`: if it is known already.
         """
-        if request.endpoint.dialect not in ANSWERS:
+        if not request.endpoint.dialect.spec.answers:
             return
         key = context.decision.key
         chain = prompt or await context.process(prompt_chain, key, request.body)

@@ -50,9 +50,9 @@ from stoker.request.accept.bodies import BodyBudget, BodyWorker
 from stoker.request.accept.connection import HttpExchange, wait_for_body
 from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
-from stoker.request.codec.own_replies import NAMES_MODEL
+from stoker.request.codec.own_replies import names_model
 from stoker.request.codec.request_defaults import apply_defaults
-from stoker.request.codec.server_tools import HISTORY, holds_server_calls
+from stoker.request.codec.server_tools import holds_server_calls
 from stoker.request.decide.plan import Plan, plan_for
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.translate import read_prompt
@@ -237,7 +237,7 @@ class Flow:
                     self._plans[serve.name] = plan
         planner = None if is_media else settings.tool_planner
         if planner is not None and not fields.may_have_server_tools:
-            may_hold = fields.may_hold_calls and endpoint.dialect in HISTORY
+            may_hold = fields.may_hold_calls and bool(endpoint.dialect.spec.server_calls)
             if not (may_hold and await context.process(holds_server_calls, endpoint.dialect, body)):
                 planner = None
         if planner is not None:
@@ -380,7 +380,7 @@ class Flow:
         decision, front_door = context.decision, self.settings.front_door
         decision.model = fields.model[:200]
         decision.stream = bool(fields.stream)
-        if fields.stream and endpoint.dialect in NAMES_MODEL:
+        if fields.stream and names_model(endpoint.dialect):
             context.reply.model, context.reply.created = decision.model, int(self._clock.wall())
         if fields.stream and endpoint.streams and front_door.loading != "off":
             if front_door.loading == "reasoning" and endpoint.dialect is Dialect.CHAT:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from stoker.access.caller import Caller
-from stoker.domain.dialect import Dialect, Endpoint
+from stoker.domain.dialect import ApiFamily, Endpoint
 from stoker.domain.key import Priority
 from stoker.exchange.request_context import RequestContext
 from stoker.request.codec.body_fields import BodyFields
 
 PREEMPTIBLE_HEADER = b"x-stoker-preemptible"
 """`true`: the client allows Stoker to end a background request when a more important one needs its place."""
-_WITHOUT_TEXT = (Dialect.EMBEDDINGS, Dialect.RERANK, Dialect.OLLAMA_EMBED)
 
 
 def apply_rules(context: RequestContext, caller: Caller, endpoint: Endpoint, fields: BodyFields, size: int) -> None:
@@ -22,7 +21,7 @@ def apply_rules(context: RequestContext, caller: Caller, endpoint: Endpoint, fie
     if share.priority is Priority.BACKGROUND:
         context.may_be_preempted = context.exchange.headers.get(PREEMPTIBLE_HEADER, b"").strip().lower() == b"true"
     if context.charge is not None:
-        writes = endpoint.has_tokens and endpoint.dialect not in _WITHOUT_TEXT
+        writes = endpoint.has_tokens and bool(endpoint.dialect.spec.limits)
         # audio and images are not counted in tokens: their size does not tell their cost
         context.charge.reserve_tokens(0 if endpoint.is_media else size, fields.output_budget() if writes else 1)
         show_limits(context, caller)
@@ -30,5 +29,6 @@ def apply_rules(context: RequestContext, caller: Caller, endpoint: Endpoint, fie
 
 def show_limits(context: RequestContext, caller: Caller) -> None:
     """Writes what is left of the key's limits into the reply's headers."""
-    for name, value in caller.rate_headers(context.reply.dialect is Dialect.MESSAGES):
+    dialect = context.reply.dialect
+    for name, value in caller.rate_headers(dialect is not None and dialect.spec.api is ApiFamily.ANTHROPIC):
         context.reply.set_header(name, value)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.domain.dialect import OLLAMA_API, Dialect, Endpoint, RequestForm
+from stoker.domain.dialect import ApiFamily, Dialect, Endpoint, RequestForm
 from stoker.domain.key import Scope
 from stoker.extensions import FAILURES, load, usable_extensions
 from stoker.gateway import admin, keys, responses, results
@@ -69,6 +69,7 @@ _REQUESTS: dict[Dialect, Schema] = {
     Dialect.TRANSCRIPTION: _request(("file",), file={"type": "string", "format": "binary"}),
     Dialect.IMAGE: _request(prompt=_TEXT),
 }
+_MODEL_ONLY = _request()
 _ANSWERS: dict[Dialect, Schema] = {
     Dialect.CHAT: _object(("choices",), choices=_list(_object(("message",), message=_object()))),
     Dialect.COMPLETIONS: _object(("choices",), choices=_list(_object(("text",), text=_TEXT))),
@@ -163,6 +164,7 @@ _ERRORS: dict[str, Schema] = {
     ),
     "OllamaError": _object(("error",), error=_TEXT),
 }
+_ERROR_OF = {ApiFamily.OPENAI: "Error", ApiFamily.ANTHROPIC: "MessagesError", ApiFamily.OLLAMA: "OllamaError"}
 
 
 @cache
@@ -225,23 +227,24 @@ def _described(path: str, method: str, route: Route) -> dict[str, Any]:
 def _inference(path: str, endpoint: Endpoint) -> dict[str, Any]:
     """What a request in a dialect takes and answers."""
     dialect = endpoint.dialect
-    errors = {Dialect.MESSAGES: "MessagesError"}.get(dialect, "OllamaError" if dialect in OLLAMA_API else "Error")
     answer: Schema | str = _ANSWERS.get(dialect, _ANY)
     if endpoint.is_media:
         answer = "*/*"
     elif not endpoint.generates:
         answer = _COUNTED
     query = ("model",) if endpoint.form is RequestForm.QUERY else ()
-    request = _REQUESTS[dialect]
+    request = _REQUESTS.get(dialect, _MODEL_ONLY)
     if endpoint.may_lack_model:
         request = {**request, "required": [name for name in request.get("required", ()) if name != "model"]}
     if path.endswith(("/count_tokens", "/input_tokens", "/compact")):
         request = {**request, "required": ["model"]}
     body = None if endpoint.form is RequestForm.QUERY else request
     kind = "multipart/form-data" if endpoint.form is RequestForm.MULTIPART else "application/json"
-    found = _operation(path, f"Inference: {dialect.value}.", Scope.INFERENCE, answer, query, body, errors, kind)
+    found = _operation(
+        path, f"Inference: {dialect.value}.", Scope.INFERENCE, answer, query, body, _ERROR_OF[dialect.spec.api], kind
+    )
     if endpoint.streams:
-        stream = "application/x-ndjson" if dialect in OLLAMA_API else _SSE
+        stream = "application/x-ndjson" if dialect.spec.nothing else _SSE
         found["responses"]["200"]["content"][stream] = {}
     return found
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from stoker.domain.decision import Decision
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import TARGETS, Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.gate import Alias, Override
 from stoker.domain.protocols import Clock, Leases
@@ -30,7 +30,6 @@ NORMAL_RATE, BAD_RATE, ALARM_AT = 0.02, 0.2, 4.0
 """Rates of failed live requests. Two in a row raise the alarm; one in five raises it soon."""
 ENOUGH_CANARIES = 2
 """Answered ones: the first is what later ones are compared with. A watch that has time for one needs one."""
-_CANARY_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 
 
 @dataclass(slots=True)
@@ -133,7 +132,7 @@ class PromotionWatch:
         try:
             async with leased(self._leases, name) as lease:
                 speaks = lease.target.speaks or frozenset((Dialect.CHAT,))
-                client = ModelClient(lease.target, next((d for d in _CANARY_DIALECTS if d in speaks), Dialect.CHAT))
+                client = ModelClient(lease.target, next((d for d in TARGETS if d in speaks), Dialect.CHAT))
                 try:
                     return await self._steadiness.check(client)
                 finally:

@@ -32,7 +32,7 @@ from stoker.request.relay.headers import request_head
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import loose
-from stoker.request.translate.translate import PATHS, READ_ANSWER
+from stoker.request.translate.translate import answer_reader
 from stoker_lab.requests.timing import RequestTiming
 
 _JSON = (b"content-type", b"application/json")
@@ -108,8 +108,8 @@ class ModelClient:
         """
         body = msgspec.json.encode({"model": self.target.served_name, **document})
         collector = _ReplyCollector(self.dialect, self.clock, drop_after)
-        headers = [_JSON, *([_VERSION] if self.dialect is Dialect.MESSAGES else [])]
-        head = request_head(b"POST", path or PATHS[self.dialect], self.target, headers, len(body), plain=True)
+        headers = [_JSON, *self.dialect.spec.needs_headers]
+        head = request_head(b"POST", path or self.dialect.spec.path, self.target, headers, len(body), plain=True)
         connection = None
         try:
             async with asyncio.timeout(timeout):
@@ -134,7 +134,7 @@ class _ReplyCollector:
         """Whether the reply has ended, complete or not."""
         self._clock = clock
         self._drop_after = drop_after
-        self._reader = READ_ANSWER[dialect](Losses())
+        self._reader = answer_reader(dialect, Losses())
         self._splitter = FrameSplitter()
         self._timed = RequestTiming(0.0, clock(), 0.0)
         self._blocks: dict[int, tuple[Opened, list[str]]] = {}

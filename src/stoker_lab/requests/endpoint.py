@@ -13,7 +13,6 @@ from stoker.domain.host_port import host_port
 from stoker.domain.lease import Target
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.tokens import count, count_by_asking, fetch
-from stoker.request.translate.translate import PATHS
 
 
 class MeasuredEndpoint(NamedTuple):
@@ -99,7 +98,7 @@ class PromptCounter:
                 self.counted_by = "count_tokens"
                 return found
             self._method = 3
-        found = await count_by_asking(self._pool, target, PATHS[Dialect.CHAT], body)
+        found = await count_by_asking(self._pool, target, Dialect.CHAT.spec.path, body)
         if found is None:
             raise UpstreamError(f"'{target.served_name}' does not report how many tokens a prompt has", code="no_usage")
         self.counted_by = "usage of an answer"

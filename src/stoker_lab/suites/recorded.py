@@ -10,7 +10,7 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.translate import READ_ANSWER
+from stoker.request.translate.translate import answer_reader
 from stoker_lab.suites.checkers.code import CheckBroken
 from stoker_lab.suites.fixture import Fixture
 from stoker_lab.suites.grading import CheckAnswer, GradedFixture, GradeOutcome, check_in_sandbox
@@ -56,7 +56,7 @@ def grade_recorded(
 
 
 def _graded(one: RecordedAnswer, fixture: Fixture, check: CheckAnswer) -> GradedFixture:
-    answer = READ_ANSWER[Dialect.CHAT](Losses()).read_whole(one.answer)
+    answer = answer_reader(Dialect.CHAT, Losses()).read_whole(one.answer)
     try:
         grade = check(fixture.check, answer)
         outcome, reason = GradeOutcome.PASSED if grade.passed else GradeOutcome.FAILED, grade.reason

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from stoker.access.access_control import AccessControl
 from stoker.cli.console.errors import UsageError
 from stoker.domain.access import ListenSettings, Settings
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import TARGETS
 from stoker.domain.errors import ClientError
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import AUTO, RouterSettings
@@ -26,7 +26,6 @@ MAX_OUTPUT = 32_768
 ASSUMED_OUTPUT = 4096
 """Tokens of a reply where no ceiling is known: what Stoker itself asks for where a client gives no limit."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_CONVERSES = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
 _IMAGES = frozenset(("image", "images", "vision"))
 
 
@@ -144,7 +143,7 @@ def choose_serve(
     """
     if wanted is None:
         for serve in serves:
-            if serve.status is Status.PRODUCTION and not _CONVERSES.isdisjoint(serve.dialects):
+            if serve.status is Status.PRODUCTION and not serve.dialects.isdisjoint(TARGETS):
                 return serve, serve.name
         names = ", ".join(serve.name for serve in serves) or "none"
         text = f"no serve of {where} has status production and speaks a chat dialect; choose one with --model: {names}"
@@ -168,7 +167,7 @@ def helper_serve(settings: Settings, main: Serve, helper_name: str) -> Serve | N
         return None
     serves = {serve.name: serve for serve in settings.serves}
     tiers = [serves[tier.serve] for tier in settings.router.local_tiers if tier.serve in serves]
-    cheapest = next((serve for serve in tiers if not _CONVERSES.isdisjoint(serve.dialects)), None)
+    cheapest = next((serve for serve in tiers if not serve.dialects.isdisjoint(TARGETS)), None)
     if cheapest is None or cheapest == main or cheapest.needs_force:
         return None
     is_shared = share_slot(main.slot, cheapest.slot)

@@ -9,8 +9,8 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import EMPTY_ANSWER
-from stoker.request.codec.endings import says_nothing
 from stoker.request.codec.frames import StreamReader
+from stoker.request.codec.reply_formats import FORMATS
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 PART = {"type": "output_text", "text": "", "annotations": []}
@@ -61,7 +61,7 @@ def event(kind: str, **fields: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_a_complete_answer_without_anything_is_empty(dialect: Dialect, answer: dict[str, Any]) -> None:
-    assert says_nothing(dialect, answer)
+    assert FORMATS[dialect].is_empty(answer)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_complete_answer_without_anything_is_empty(dialect: Dialect, answer: d
     ],
 )  # fmt: skip
 def test_what_says_little_or_ended_otherwise_is_not_empty(dialect: Dialect, answer: dict[str, Any]) -> None:
-    assert not says_nothing(dialect, answer)
+    assert not FORMATS[dialect].is_empty(answer)
 
 
 def read(dialect: Dialect, payloads: list[dict[str, Any]], done: bool = True) -> StreamReader:

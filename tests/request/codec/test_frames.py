@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.linear import assert_linear
 
 from stoker.domain.dialect import Dialect
-from stoker.request.codec.frames import StreamReader, is_meaningful, read_usage
+from stoker.request.codec.frames import StreamReader, read_usage
+from stoker.request.codec.reply_formats import FORMATS
 from stoker.request.codec.sse import MAX_FRAME, parse, split
 from stoker.request.codec.upstream_errors import is_error
 from stoker.request.codec.usage import Usage
@@ -279,7 +280,7 @@ MEANING = [
 def test_content_or_a_finish_commits_and_openings_do_not(
     dialect: Dialect, payload: dict[str, Any], expected: bool
 ) -> None:
-    assert is_meaningful(payload, dialect) is expected
+    assert FORMATS[dialect].is_meaningful(payload) is expected
     reader = StreamReader(dialect)
     reader.feed(b": comment\n\n" + frame(payload))
     assert reader.is_meaningful is expected

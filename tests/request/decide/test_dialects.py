@@ -7,7 +7,7 @@ import pytest
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Serve, Translation
-from stoker.request.decide.dialects import INSTEAD, dialect_for
+from stoker.request.decide.dialects import dialect_for
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 
@@ -21,10 +21,10 @@ def test_what_the_serve_speaks_passes_through(asked: Dialect) -> None:
     assert dialect_for(serve(asked, CHAT), asked, "/p") is asked
 
 
-@pytest.mark.parametrize("asked", list(INSTEAD))
+@pytest.mark.parametrize("asked", [one for one in Dialect if one.spec.instead])
 def test_what_it_does_not_speak_is_translated_to_the_first_that_it_does(asked: Dialect) -> None:
-    for at, instead in enumerate(INSTEAD[asked]):
-        assert dialect_for(serve(*INSTEAD[asked][at:]), asked, "/p") is instead
+    for at, instead in enumerate(asked.spec.instead):
+        assert dialect_for(serve(*asked.spec.instead[at:]), asked, "/p") is instead
 
 
 def test_a_dialect_that_it_speaks_badly_is_translated_if_it_speaks_another() -> None:

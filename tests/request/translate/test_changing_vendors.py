@@ -13,7 +13,7 @@ from stoker.domain.serve import Serve, Translation
 from stoker.exchange.formatter import EncodedRequest, Formatter, UpstreamRequest
 from stoker.request.codec.body_fields import read_body_fields
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.request.translate.translate import PATHS, AnswerTranslator
+from stoker.request.translate.translate import AnswerTranslator
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 SIGNER = ThinkingSigner((b"key",))
@@ -87,7 +87,7 @@ class Client:
         return sent
 
     def _formatted(self, vendor: Vendor, body: bytes) -> UpstreamRequest:
-        endpoint = ENDPOINTS[PATHS[self.dialect]]
+        endpoint = ENDPOINTS[self.dialect.spec.path]
         return self.formatter.format(vendor.serve, None, endpoint, read_body_fields(body), body)
 
     def _encoded(self, vendor: Vendor, request: UpstreamRequest) -> EncodedRequest:
@@ -177,7 +177,9 @@ def asked(
         "mc", "openai", dialects=frozenset((MESSAGES,)), translation=Translation(cloud=True), served_name=model
     )
     body = json.dumps({"model": model, **fields}).encode()
-    request = Formatter(SIGNER, lambda: 0.0).format(serve, None, ENDPOINTS[PATHS[client]], read_body_fields(body), body)
+    request = Formatter(SIGNER, lambda: 0.0).format(
+        serve, None, ENDPOINTS[client.spec.path], read_body_fields(body), body
+    )
     return json.loads(request.body), request.notes
 
 
@@ -197,7 +199,7 @@ def test_a_conversation_with_anthropic_alone_keeps_every_byte() -> None:
     body = json.dumps({"model": "mc", **fields}, indent=1).encode()
     serve = Serve("mc", "openai", dialects=frozenset((MESSAGES,)), translation=Translation(cloud=True))
     request = Formatter(SIGNER, lambda: 0.0).format(
-        serve, None, ENDPOINTS[PATHS[MESSAGES]], read_body_fields(body), body
+        serve, None, ENDPOINTS[MESSAGES.spec.path], read_body_fields(body), body
     )
     assert (request.body, request.notes) == (body, ())
 

@@ -15,7 +15,6 @@ from stoker.domain.serve import Serve, Translation
 from stoker.exchange.formatter import Formatter
 from stoker.request.codec.body_fields import read_body_fields
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.request.translate.translate import PATHS
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 LONGEST = {CHAT: 40, MESSAGES: 64, RESPONSES: 64}
@@ -29,7 +28,7 @@ def sent(
     one = Serve("s", "openai", dialects=frozenset((serve,)), translation=Translation(cloud=is_cloud))
     body = json.dumps({"model": "s", **({"max_tokens": 9} if client is MESSAGES else {}), **fields}).encode()
     formatter = Formatter(ThinkingSigner((b"key",)), lambda: 0.0)
-    request = formatter.format(one, None, ENDPOINTS[PATHS[client]], read_body_fields(body), body)
+    request = formatter.format(one, None, ENDPOINTS[client.spec.path], read_body_fields(body), body)
     return json.loads(request.body), request.notes
 
 

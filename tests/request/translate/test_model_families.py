@@ -20,7 +20,6 @@ from stoker.request.translate.neutral.model_families import (
     nearest_effort,
 )
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.request.translate.translate import PATHS
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 CLAUDES = (
@@ -44,7 +43,7 @@ def sent(
     turns = {"input": "x"} if client is RESPONSES else {"messages": [{"role": "user", "content": "x"}]}
     body = json.dumps({"model": "claude", **turns, **fields}).encode()
     formatter = Formatter(ThinkingSigner((b"key",)), lambda: 0.0)
-    request = formatter.format(one, None, ENDPOINTS[PATHS[client]], read_body_fields(body), body)
+    request = formatter.format(one, None, ENDPOINTS[client.spec.path], read_body_fields(body), body)
     return json.loads(request.body), request.notes
 
 

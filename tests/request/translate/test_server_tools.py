@@ -12,7 +12,6 @@ from stoker.domain.serve import Serve, Translation
 from stoker.exchange.formatter import Formatter, UpstreamRequest
 from stoker.request.codec.body_fields import read_body_fields
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.request.translate.translate import PATHS
 
 CHAT, MESSAGES, RESPONSES, OLLAMA = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES, Dialect.OLLAMA_CHAT
 NAMED = "lossy:server_tools"
@@ -74,7 +73,7 @@ def formatted(
 
 
 def ask(formatter: Formatter, serve: Serve, client: Dialect, fields: dict[str, Any]) -> UpstreamRequest:
-    path = PATHS.get(client, "/api/chat")
+    path = client.spec.path
     body = json.dumps({"model": "m", **TURNS[client], **fields}).encode()
     return formatter.format(serve, None, ENDPOINTS[path], read_body_fields(body), body)
 
@@ -126,7 +125,7 @@ def test_functions_pass_byte_for_byte(client: Dialect) -> None:
     body = json.dumps({"model": "m", **TURNS[client], "tools": [FUNCTIONS[client]]}, indent=1).encode()
     serve = Serve("s", "openai", dialects=frozenset((client,)))
     request = Formatter(ThinkingSigner((b"key",)), lambda: 0.0).format(
-        serve, None, ENDPOINTS[PATHS[client]], read_body_fields(body), body
+        serve, None, ENDPOINTS[client.spec.path], read_body_fields(body), body
     )
     assert (request.body, request.notes) == (body, ())
 
@@ -201,7 +200,7 @@ def test_odd_tools_and_choices_are_left_to_the_engine(client: Dialect, odd: Any)
     body = json.dumps({"model": "m", **TURNS[client], "tools": [odd, TOOLS[client][0]], "tool_choice": odd}).encode()
     serve = Serve("s", "openai", dialects=frozenset((client,)))
     sent = Formatter(ThinkingSigner((b"key",)), lambda: 0.0).format(
-        serve, None, ENDPOINTS[PATHS[client]], read_body_fields(body), body
+        serve, None, ENDPOINTS[client.spec.path], read_body_fields(body), body
     )
     assert sent.notes == ("lossy:server_tools",)
 

@@ -13,19 +13,14 @@ from tests.examples import examples
 from tests.request.translate.capable import capabilities_of
 from tests.request.translate.messages.test_messages_write_answer import folded
 
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import TARGETS, Dialect
 from stoker.domain.errors import ClientError, UpstreamError
 from stoker.domain.prompt import Prompt, Tool
-from stoker.request.codec.frames import ANSWERS
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.protocols import AnswerContext
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.translate import (
-    PATHS,
-    READ_ANSWER,
-    READ_PROMPT,
-    WRITE_ANSWER,
-    WRITE_PROMPT,
+    TRANSLATORS,
     AnswerTranslator,
     Written,
     read_prompt,
@@ -402,8 +397,9 @@ def test_numbers_of_events_are_the_writers() -> None:
 
 
 def test_every_serve_can_be_asked_and_understood_for_every_client() -> None:
-    assert set(WRITE_PROMPT) == set(READ_ANSWER) == set(PATHS) == set(ANSWERS) - {Dialect.COMPLETIONS}
-    assert set(READ_PROMPT) == set(WRITE_ANSWER) > set(PATHS)
+    assert {one for one, how in TRANSLATORS.items() if how.write_prompt and how.read_answer} == set(TARGETS)
+    assert set(TRANSLATORS) == {one for one in Dialect if one.spec.limits}
+    assert set(TARGETS) == {one for one in TRANSLATORS if one.spec.answers} - {Dialect.COMPLETIONS}
 
 
 LONG = "mcp__a_server_with_a_long_name__a_tool_with_an_even_longer_name_than_that"

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stoker
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import TARGETS, Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import SETTINGS, Prompt, Role, Text, Turn
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import LOSSLESS, LOSSY, Losses
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.request.translate.translate import WRITE_PROMPT, write_prompt
+from stoker.request.translate.translate import write_prompt
 
 SOURCES = sorted(Path(stoker.__file__).parent.rglob("*.py"))
 ADDED = {code for path in SOURCES for code in re.findall(r'losses\.add\(\s*"(\w+)"', path.read_text("utf-8"))}
@@ -37,7 +37,7 @@ def test_a_corner_is_lost_or_kept_and_says_all_of_it() -> None:
     assert all(all(corner) for corner in (*LOSSY.values(), *LOSSLESS.values()))
 
 
-@given(VALUES, st.sampled_from(sorted(WRITE_PROMPT)), st.booleans())
+@given(VALUES, st.sampled_from(sorted(TARGETS)), st.booleans())
 def test_a_setting_that_cannot_be_said_is_in_the_table(settings: dict[str, int], dialect: Dialect, local: bool) -> None:
     prompt = Prompt(Dialect.CHAT, "m", [Turn(Role.USER, [Text("hi")])], settings=settings)
     written = write_prompt(prompt, Losses(), Capabilities(dialect, local=local), ThinkingSigner((b"k",)))

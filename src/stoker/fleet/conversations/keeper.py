@@ -109,7 +109,6 @@ def _number(found: Any, name: str) -> int:
 
 VERB_LIMIT = 30.0
 """Seconds that an erase or a restore may take. An engine that is busy answers when its step is done."""
-_GENERATING = frozenset((Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES))
 _SHORTEST_TIMER, _LONGEST_TIMER = 0.05, 86_400.0
 Found = TypeVar("Found")
 
@@ -237,7 +236,7 @@ class ConversationKeeper:
         run = self._runs.get(serve.name)
         if (
             run is None
-            or dialect not in _GENERATING
+            or not dialect.spec.generates
             or (run.address.host, run.address.port) != (target.host, target.port)
         ):
             return None

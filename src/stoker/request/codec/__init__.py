@@ -9,7 +9,8 @@ multipart          finds `model` and the parts of a form with files; form_parame
 model_query        finds the model in a URL
 sse                server-sent events: frames, and their data
 frames             reads a stream as it passes: usage, the first meaningful frame, the proper end
-endings            why an answer ended, in every dialect's words; one that is complete and says nothing
+endings            why an answer ended, in every dialect's words
+reply_formats      how each dialect's streams and answers begin, end, and say nothing
 whole_answer       what says whether a whole answer is one
 required_fields    what a dialect requires of an answer, and engines leave out
 content_coding     compressed replies: which codings serves are asked for, and decoding them

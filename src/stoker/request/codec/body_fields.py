@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from stoker.domain.access import Bounds
+from stoker.domain.dialect import OUTPUT_LIMITS
 from stoker.domain.errors import ClientError
 from stoker.request.codec.bounds import (
     LISTS,
@@ -31,7 +32,7 @@ from stoker.request.codec.bounds import (
 from stoker.request.codec.server_tools import SERVER_TOOL_FIELDS, names_server_tools
 
 MAX_DEPTH: Final = 64
-UNIQUE: Final = ("model", "stream", "max_tokens", "max_completion_tokens", "max_output_tokens", "stream_options")
+UNIQUE: Final = ("model", "stream", *OUTPUT_LIMITS, "stream_options")
 ENGINE_PRIVATE: Final = (
     "custom_logit_processor", "chat_template", "kv_transfer_params", "vllm_xargs", "bootstrap_host",
     "bootstrap_port", "bootstrap_room", "lora_path", "id_slot",

@@ -21,26 +21,18 @@ from typing import Any, Final
 
 import msgspec
 
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import OUTPUT_LIMITS, Dialect
 from stoker.domain.request_parameters import RequestParameters
 from stoker.request.codec.body_fields import BodyFields, find, locate, locate_all, may_hold
 
 _USAGE: Final = b'"stream_options":{"include_usage":true},'
 LARGE: Final = 64 * 1024
 """Bytes from which a body is sent in pieces."""
-_ASKABLE: Final = (Dialect.CHAT, Dialect.COMPLETIONS)
-_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-_LOWERED: Final = frozenset((*_LIMITS, "min_tokens"))
+_LOWERED: Final = frozenset((*OUTPUT_LIMITS, "min_tokens"))
 """vLLM and SGLang want `min_tokens` at most at the limit."""
-LIMIT_OF: Final = {
-    Dialect.RESPONSES: "max_output_tokens",
-    Dialect.OLLAMA_CHAT: "num_predict",
-    Dialect.OLLAMA_GENERATE: "num_predict",
-}
-"""What clients call the limit; in other dialects `max_tokens`."""
 LEAST_THINKING: Final = 1024
 """The smallest `budget_tokens` of Anthropic's API, which has to be below `max_tokens`."""
-_READ: Final = (*_LIMITS, "stream_options")
+_READ: Final = (*OUTPUT_LIMITS, "stream_options")
 """Fields of `BodyFields` that later steps read, and that parameters may change."""
 
 
@@ -85,7 +77,7 @@ def edit(
     if sequence is not None:  # the client's own `id_slot` was dropped
         at = body.index(b"{") + 1
         splices.append((at, at, b'"id_slot":%d,' % sequence))
-    asks = may_ask_usage and bool(fields.stream) and dialect in _ASKABLE and not _asks_usage(fields.stream_options)
+    asks = may_ask_usage and bool(fields.stream) and dialect.spec.asks_usage and not _asks_usage(fields.stream_options)
     if asks:
         splices.append(_ask_usage(body, fields))
     if fields.model != served_name:
@@ -259,7 +251,7 @@ def lower_output_limit(
         return body, fields, ()
     fields = fields.copy()
     fields.model_at = None
-    for name in _LIMITS:  # a translated request has its limit under the client's name here
+    for name in OUTPUT_LIMITS:  # a translated request has its limit under the client's name here
         if _at_most(getattr(fields, name), room) is not None:
             setattr(fields, name, room)
     return body, fields, tuple(reversed(lowered))

@@ -13,17 +13,17 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from stoker.domain.dialect import MEDIA, Dialect
+from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError, UpstreamError
-from stoker.request.codec.endings import CALLS, UNFINISHED, SilenceWatch, empty_answer, failed, is_failure
+from stoker.request.codec.endings import CALLS, empty_answer, failed, is_failure
 from stoker.request.codec.media import seconds_of_usage
 from stoker.request.codec.own_replies import StreamPosition
-from stoker.request.codec.required_fields import TOOL_USE, completed_block, completed_event
+from stoker.request.codec.reply_formats import FORMATS, SilenceWatch, calls_tool
 from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
 from stoker.request.codec.tolerant_json import NOT_JSON, is_strict, read, strict
 from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, whole_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
-from stoker.request.codec.usage import PIECES, Usage, text_size, tokens_of_pieces, tokens_of_text
+from stoker.request.codec.usage import Usage, text_size, tokens_of_pieces, tokens_of_text
 from stoker.request.codec.whole_answer import WholeAnswer, lacks_embeddings
 
 _KEPT: Final = 16384
@@ -31,17 +31,6 @@ _KEPT: Final = 16384
 _AT_THE_END: Final = 3
 """Reads across which the dialect's end marker may be split."""
 _MOST_KEPT: Final = 32
-_LAST_TYPES: Final = ("message_stop", "response.completed", "response.incomplete", "response.failed")
-_OPENING: Final = (
-    "message_start", "ping", "response.created", "response.in_progress", "response.queued", "content_block_start",
-    "response.output_item.added", "response.content_part.added",
-)  # fmt: skip
-"""No sets: an engine may write anything as a type, also what no set can hold."""
-
-
-CLIENT_CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call",
-                       "computer_call")  # fmt: skip
-"""Items of a response that the client carries out. No set: an engine may write anything as a type."""
 _LIST: Final = re.compile(rb"\[\s*(\])?")
 """The beginning of a list; the group matches if the list is empty."""
 
@@ -50,27 +39,9 @@ _decode_top: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_whole: Final = msgspec.json.Decoder(WholeAnswer).decode
 _decode_value: Final = msgspec.json.Decoder().decode
 _USUAL_ENDS: Final = ("stop", "length", "tool_calls", None)
-_REASONS: Final = {
-    Dialect.CHAT: b"finish_reason", Dialect.COMPLETIONS: b"finish_reason", Dialect.MESSAGES: b"stop_reason",
-}  # fmt: skip
-"""The field with the word by which an answer ends. The whole name: a longer one is found with fewer comparisons."""
-
-
-def _ending_of(dialect: Dialect, colon: bytes) -> bytes:
-    """`colon`: as the engine writes it, with a blank or without."""
-    return _REASONS.get(dialect, b"_reason") + colon
-
-
 _SPACED_FRAME: Final = re.compile(rb'^data: ?\{\s*"\w+": ', re.MULTILINE)
-ANSWERS = {
-    Dialect.CHAT: "choices", Dialect.COMPLETIONS: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output",
-}  # fmt: skip
-"""The field of a whole answer that lists its content."""
 _LLAMA_CPP: Final = {"prompt_tokens": "tokens_evaluated", "completion_tokens": "tokens_predicted"}
 """How llama.cpp calls its counts at paths of its own."""
-
-
-_LACKING: Final = {Dialect.RESPONSES: b'"response"', Dialect.MESSAGES: TOOL_USE}
 
 
 class StreamReader:
@@ -83,6 +54,7 @@ class StreamReader:
 
     __slots__ = (
         "_ending",
+        "_format",
         "_has_begun",
         "_is_media",
         "_lacking",
@@ -113,7 +85,9 @@ class StreamReader:
         self.is_meaningful = False
         self.error: StokerError | None = None
         self.failure: StokerError | None = None
-        self._ending = _ending_of(dialect, b'":"')
+        spec = dialect.spec
+        self._format = FORMATS[dialect]
+        self._ending = spec.ending + b'":"'
         """Stands before the word by which an answer ends, and nowhere else outside of a text."""
         self._has_begun = False
         """Whether any frame was part of an answer; an end marker alone is not."""
@@ -121,16 +95,15 @@ class StreamReader:
         self._partial = bytearray()
         self._recent: list[bytes] = []
         """The last reads: three at least, in which the dialect's end marker may be."""
-        self._piece = PIECES.get(dialect, b"")
+        self._piece = spec.piece
         self._pieces = 0
         """Of the answer, in reads that are no longer kept."""
         self._openings = 0
         """Of them, those that came before the first piece with content."""
-        self._is_media = dialect in MEDIA
-        self._may_fail_late = dialect is Dialect.RESPONSES
+        self._is_media = spec.is_media
+        self._may_fail_late = spec.has_response
         """The dialect's streams can end with a failed response."""
-        self._lacking = _LACKING.get(dialect, b"")
-        """What is in each event that may lack a required field; empty: none may."""
+        self._lacking = self._format.lacking
         self._response: dict[str, Any] | None = None
         """The response object that the stream began with, in that dialect."""
         self._silence: SilenceWatch | None = None
@@ -138,7 +111,7 @@ class StreamReader:
 
     def refuse_empty(self) -> None:
         """Take an empty answer for a failure: `error` holds it. Called before anything is fed."""
-        self._silence = SilenceWatch(self.dialect)
+        self._silence = SilenceWatch(self._format)
 
     def feed(self, data: bytes) -> bytes:
         if self._partial or not data.endswith(b"\n\n"):  # usually, whole frames come
@@ -168,7 +141,7 @@ class StreamReader:
         return len(self._partial)
 
     def position(self) -> StreamPosition:
-        frames = split(b"".join(self._recent)) if self.dialect is Dialect.RESPONSES else ()
+        frames = split(b"".join(self._recent)) if self._may_fail_late else ()
         numbers = (payload.get("sequence_number") for frame in frames if (payload := parse(frame)) is not None)
         sequence = max((number + 1 for number in numbers if type(number) is int), default=0)
         return StreamPosition(sequence, self._response, True)
@@ -182,13 +155,17 @@ class StreamReader:
         if self._is_media:
             return self._has_begun and not self._partial  # the engines do not agree on an end marker
         frames = split(b"".join(self._recent) + self._partial)
-        if not any(_is_end(frame, self.dialect) for frame in reversed(frames)):
+        if not any(self._format.is_end(frame) for frame in reversed(frames)):
             return False
         if self._silence is not None and not self.is_meaningful and self.error is None:
             last = parse(bytes(self._partial))  # a last frame without its blank line was not read yet
             if last is None or self._silence.says_nothing(last):
                 self.error = empty_answer()
-        return self._has_begun or any(_is_of_answer(parse(frame), self.dialect) for frame in frames)
+        return self._has_begun or any(self._is_of_answer(frame) for frame in frames)
+
+    def _is_of_answer(self, frame: bytes) -> bool:
+        payload = parse(frame)
+        return payload is not None and self._format.is_of_answer(payload)
 
     def take_rest(self) -> bytes:
         """Bytes still held back when the stream is over. A last frame gets the blank line that it lacks, without which
@@ -224,20 +201,7 @@ class StreamReader:
         if is_error(payload):
             self.error = as_error(payload)
             return True
-        if self.dialect is Dialect.MESSAGES:
-            delta = payload.get("delta")
-            words = [delta.get("stop_reason")] if isinstance(delta, dict) else []
-        elif self._may_fail_late:
-            response = payload.get("response")
-            is_last = payload.get("type") in ("response.completed", "response.cancelled")
-            words = [response.get("status")] if is_last and isinstance(response, dict) else []
-            if words and isinstance(response, dict) and _calls_tool(response.get("output")):
-                self.usage.calls_tool = True
-        else:
-            choices = payload.get("choices")
-            listed = choices if isinstance(choices, list) else ()
-            words = [choice.get("finish_reason") for choice in listed if isinstance(choice, dict)]
-        for word in words:
+        for word in self._format.last_words(payload):
             if is_failure(word):
                 self.error = failed(word)
             elif word in CALLS:
@@ -275,8 +239,9 @@ class StreamReader:
         """
         if data.find(self._lacking) < 0:
             return data
-        complete = completed_event if self._may_fail_late else completed_block
-        data = b"".join(complete(frame) if frame.find(self._lacking) >= 0 else frame for frame in split(data))
+        data = b"".join(
+            self._format.complete(frame) if frame.find(self._lacking) >= 0 else frame for frame in split(data)
+        )
         if self._may_fail_late and self.is_meaningful and data.find(b"response.failed") >= 0:
             return self._with_failure(data)
         return data
@@ -288,7 +253,7 @@ class StreamReader:
             payload = parse(frame)
             if payload is not None:
                 if _SPACED_FRAME.search(frame) is not None:
-                    self._ending = _ending_of(self.dialect, b'": "')
+                    self._ending = self.dialect.spec.ending + b'": "'
                 if self._has_failed(payload):
                     self._take_usage(payload)
                     break
@@ -297,12 +262,12 @@ class StreamReader:
                     self.error = as_error({"error": failure_of(payload)})
                     self._take_usage(payload)
                     break
-                self._has_begun = self._has_begun or _is_of_answer(payload, self.dialect)
+                self._has_begun = self._has_begun or self._format.is_of_answer(payload)
                 if self._may_fail_late and isinstance(payload.get("response"), dict):
                     self._response = payload["response"]
                 if not self.is_meaningful:
                     is_silent = self._silence is not None and self._silence.says_nothing(payload)
-                    self.is_meaningful = self._has_begun and not is_silent and is_meaningful(payload, self.dialect)
+                    self.is_meaningful = self._has_begun and not is_silent and self._format.is_meaningful(payload)
                     if is_silent and self._silence is not None and self._silence.is_over:
                         self.error = empty_answer()
                         self._take_usage(payload)
@@ -428,7 +393,7 @@ def check_answer(dialect: Dialect, body: bytes, inputs: int | None = None) -> Ch
         answer = _odd_answer(mended or body)  # 1
     if answer.error or answer.type == "error" or answer.object == "error":
         raise whole_error(read(body))  # 2
-    name = ANSWERS.get(dialect)
+    name = dialect.spec.answers
     if name != "choices" or not answer.choices:
         problem = problem_of(dialect, answer.status, answer.stop_reason, _has_entries(name, answer))  # 3
         if problem is None and dialect is Dialect.EMBEDDINGS:
@@ -442,7 +407,7 @@ def check_answer(dialect: Dialect, body: bytes, inputs: int | None = None) -> Ch
     usage = Usage()
     usage.update_from(answer.usage)
     usage.calls_tool = answer.choices[0].finish_reason in CALLS if answer.choices else _has_called(answer)
-    if not usage.output and name is not None:
+    if not usage.output and name:
         usage.text_tokens = tokens_of_text(text_size({name: read(mended or body).get(name)}))
     return CheckedAnswer(usage, mended)
 
@@ -452,13 +417,7 @@ def _has_called(answer: WholeAnswer) -> bool:
     if answer.stop_reason in CALLS:
         return True
     output = bytes(answer.output)
-    return output.find(b'_call"') >= 0 and _calls_tool(read(output))
-
-
-def _calls_tool(output: object) -> bool:
-    """Whether one of a response's items is a call that the client carries out."""
-    items = output if isinstance(output, list) else ()
-    return any(isinstance(one, dict) and one.get("type") in CLIENT_CALLS for one in items)
+    return output.find(b'_call"') >= 0 and calls_tool(read(output))
 
 
 def _odd_answer(body: bytes) -> WholeAnswer:
@@ -472,7 +431,7 @@ def _odd_answer(body: bytes) -> WholeAnswer:
         return WholeAnswer.of(found)
 
 
-def _has_entries(name: str | None, answer: WholeAnswer) -> bool | None:
+def _has_entries(name: str, answer: WholeAnswer) -> bool | None:
     """Whether the answer's list of content, the field `name`, has entries; None: it has no list."""
     match name:
         case "choices":
@@ -491,22 +450,22 @@ def _value(top: dict[str, msgspec.Raw], name: str) -> Any:
 
 
 def problem_of(dialect: Dialect, status: object, stop: object, entries: bool | None) -> UpstreamError | None:
-    """Why a whole reply, which is no error, is not an answer. `entries`: whether its content list (`ANSWERS`) has
+    """Why a whole reply, which is no error, is not an answer. `entries`: whether its content list has
     entries; None: no list.
 
     1. it is a failed response, or one that is not finished   2. the engine gave up   3. its content is empty; in
     dialects that allow an empty answer, only if the reply does not say how it ended
     """
-    if dialect is Dialect.RESPONSES and isinstance(status, str) and status in UNFINISHED:
-        return no_answer("is not finished")
+    format = FORMATS[dialect]
+    if (problem := format.unfinished(status)) is not None:
+        return problem
     for word in (status, stop):
         if isinstance(word, str) and is_failure(word):
             return failed(word)
-    name = ANSWERS.get(dialect)
-    if name is None or entries:
+    name = dialect.spec.answers
+    if not name or entries:
         return None
-    may_be_empty = {"content": bool(stop), "output": status in ("completed", "incomplete")}
-    if entries is False and may_be_empty.get(name):
+    if entries is False and format.may_be_empty(status, stop):
         return None
     return no_answer(f"has no {name}")
 
@@ -514,42 +473,3 @@ def problem_of(dialect: Dialect, status: object, stop: object, entries: bool | N
 def _entries(raw: msgspec.Raw) -> bool | None:
     found = _LIST.match(raw)
     return None if found is None else found[1] is None
-
-
-def _is_end(frame: bytes, dialect: Dialect) -> bool:
-    payload = parse(frame)
-    if dialect not in (Dialect.CHAT, Dialect.COMPLETIONS):
-        return payload is not None and payload.get("type") in _LAST_TYPES
-    if payload is None:
-        return any(line[5:].strip() == b"[DONE]" for line in frame.splitlines() if line.startswith(b"data:"))
-    choices = payload.get("choices")
-    return isinstance(choices, list) and any(isinstance(c, dict) and c.get("finish_reason") for c in choices)
-
-
-def _is_of_answer(payload: dict[str, Any] | None, dialect: Dialect) -> bool:
-    """Whether this frame is part of an answer. Usage, a ping and the end marker are not."""
-    if payload is None:
-        return False
-    if dialect in MEDIA:
-        return bool(payload)
-    if dialect in (Dialect.CHAT, Dialect.COMPLETIONS):
-        return bool(payload.get("choices")) or (bool(payload) and payload.keys().isdisjoint(("choices", "usage")))
-    return payload.get("type") not in (None, "ping", "message_stop")
-
-
-def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:
-    """Whether this frame commits the reply: it has content, or a finish reason. Role-only and opening frames do not."""
-    if dialect in MEDIA:
-        return True
-    if dialect not in (Dialect.CHAT, Dialect.COMPLETIONS):
-        return payload.get("type") not in _OPENING
-    choices = payload.get("choices")
-    if not isinstance(choices, list):
-        return bool(payload)
-    for choice in choices:
-        if not isinstance(choice, dict) or choice.get("finish_reason") or choice.get("text"):
-            return True
-        delta = choice.get("delta")
-        if isinstance(delta, dict) and any(value for key, value in delta.items() if key != "role"):
-            return True
-    return False

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stoker.domain.dialect import OLLAMA_API, Dialect
+from stoker.domain.dialect import ApiFamily, Dialect, DialectSpec
 from stoker.domain.errors import CapacityError, StokerError
 from stoker.request.codec.context_overflow import messages_wording, openai_wording
 from stoker.request.codec.required_fields import response_object
@@ -30,13 +30,6 @@ _OPENAI_TYPES = {
 }  # fmt: skip
 _RESPONSE_CODES = ("context_length_exceeded", "rate_limit_exceeded", NO_CREDIT, "invalid_prompt")
 """Codes of a failed response that clients know. Codex compacts after the first, and gives up after the last two."""
-_OLLAMA = {
-    Dialect.OLLAMA_CHAT: b'"message":{"role":"assistant","content":""}',
-    Dialect.OLLAMA_GENERATE: b'"response":""',
-}
-"""Ollama's dialects, and how each says nothing: its streams are lines of JSON, without comments."""
-NAMES_MODEL = frozenset((Dialect.RESPONSES, *_OLLAMA))
-"""Dialects in which what Stoker itself writes into a stream has the model's name and a time."""
 SSE_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 NDJSON_HEADERS = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-cache")]
 
@@ -57,32 +50,42 @@ def rfc3339(seconds: float) -> str:
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def names_model(dialect: Dialect) -> bool:
+    """Whether what Stoker itself writes into a stream of this dialect has the model's name and a time."""
+    return dialect.spec.has_response or bool(dialect.spec.nothing)
+
+
 def stream_headers(dialect: Dialect | None) -> list[tuple[bytes, bytes]]:
     """The headers of a stream that Stoker writes itself."""
-    return NDJSON_HEADERS if dialect in _OLLAMA else SSE_HEADERS
+    return NDJSON_HEADERS if _spec(dialect).nothing else SSE_HEADERS
 
 
 def status_of(error: StokerError, dialect: Dialect | None) -> int:
-    """The HTTP status in this dialect. Draining is 529 to a Messages client: its SDK calls that overloaded."""
-    if dialect is Dialect.MESSAGES and isinstance(error, CapacityError) and error.code in ("draining", "shutting_down"):
-        return 529
-    return error.status
+    """The HTTP status in this dialect. Draining is 529 to a client of Anthropic's: its SDK calls that overloaded."""
+    is_draining = isinstance(error, CapacityError) and error.code in ("draining", "shutting_down")
+    return 529 if is_draining and _spec(dialect).api is ApiFamily.ANTHROPIC else error.status
 
 
 def error_body(error: StokerError, dialect: Dialect | None, request_id: str) -> bytes:
     """The body of an error reply; for dialect None (status, admin) in OpenAI's form."""
-    if dialect is Dialect.MESSAGES:
-        return _encode(_messages_error(error, request_id))
-    if dialect in OLLAMA_API:
-        return _encode({"error": error.message})
-    return _encode({"error": _openai_error(error)})
+    match _spec(dialect).api:
+        case ApiFamily.ANTHROPIC:
+            return _encode(_messages_error(error, request_id))
+        case ApiFamily.OLLAMA:
+            return _encode({"error": error.message})
+        case ApiFamily.OPENAI:
+            return _encode({"error": _openai_error(error)})
+
+
+def _spec(dialect: Dialect | None) -> DialectSpec:
+    return (dialect or Dialect.CHAT).spec
 
 
 def error_headers(error: StokerError, dialect: Dialect | None, request_id: str) -> list[tuple[bytes, bytes]]:
     headers = [(b"content-type", b"application/json"), (b"x-request-id", request_id.encode())]
     if error.retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
-    if dialect is Dialect.MESSAGES:
+    if _spec(dialect).api is ApiFamily.ANTHROPIC:
         headers.append((b"request-id", request_id.encode()))
     if dialect is not None:
         headers.append((b"x-should-retry", b"true" if may_retry(error) else b"false"))
@@ -103,21 +106,21 @@ def error_event(
     `error` says everything twice: flat, as OpenAI's SDK has it, and in an object, as OpenAI's servers send it and Open
     Responses requires it.
     """
-    if dialect is Dialect.MESSAGES:
-        return b"event: error\ndata: %b\n\n" % _encode(_messages_error(error, request_id))
-    if dialect is Dialect.RESPONSES:
+    spec = _spec(dialect)
+    if spec.has_response:
         return _failed_response(error, request_id, position or StreamPosition())
-    if dialect in _OLLAMA:
-        return error_body(error, dialect, request_id) + b"\n"
-    return b"data: %b\n\n" % _encode({"error": _openai_error(error)})
+    body = error_body(error, dialect, request_id)
+    if spec.nothing:
+        return body + b"\n"
+    return b"%bdata: %b\n\n" % (b"event: error\n" if spec.api is ApiFamily.ANTHROPIC else b"", body)
 
 
 def ping(dialect: Dialect | None, model: str = "", created: int = 0) -> bytes:
     """Keeps a silent stream alive; every SDK skips it. `created`: Unix seconds; Ollama's clients read it as a time."""
-    if dialect is Dialect.MESSAGES:
+    if _spec(dialect).api is ApiFamily.ANTHROPIC:
         return b'event: ping\ndata: {"type":"ping"}\n\n'
-    if dialect in _OLLAMA:
-        head = (_encode(model), _encode(rfc3339(created)), _OLLAMA[dialect])
+    if nothing := _spec(dialect).nothing:
+        head = (_encode(model), _encode(rfc3339(created)), nothing)
         return b'{"model":%b,"created_at":%b,%b,"done":false}\n' % head
     return b": ping\n\n"
 

@@ -12,35 +12,18 @@ A request of a key without such settings never gets here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 import msgspec
 
-from stoker.domain.dialect import OLLAMA, Dialect
+from stoker.domain.dialect import Dialect, DialectSpec
 from stoker.domain.key import RequestDefaults
 from stoker.request.codec.tolerant_json import decode_fields
 
 Raw = msgspec.Raw
 _ABSENT = (None, Raw(b"null"))
 
-_CEILINGS = {
-    Dialect.CHAT: ("max_completion_tokens", "max_tokens"),
-    Dialect.COMPLETIONS: ("max_tokens",),
-    Dialect.MESSAGES: ("max_tokens",),
-    Dialect.RESPONSES: ("max_output_tokens",),
-}
-"""The fields in which a dialect limits output. If the request has none of them, the last one is set."""
-_SAMPLING: dict[Dialect, dict[str, str]] = {
-    Dialect.CHAT: {name: name for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")},
-    Dialect.COMPLETIONS: {name: name for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")},
-    Dialect.MESSAGES: {name: name for name in ("temperature", "top_p", "top_k")},
-    Dialect.RESPONSES: {name: name for name in ("temperature", "top_p")},
-}
-"""The parameters that a dialect has; others are left out."""
-_OLLAMA_SAMPLING = {
-    "temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "min_p": "min_p",
-    "repetition_penalty": "repeat_penalty",
-}  # fmt: skip
 _WHOLE = frozenset(("top_k",))
 
 
@@ -55,85 +38,57 @@ def apply_defaults(
     if model is not None:
         fields["model"] = _raw(model)
         changes.append("default_model")
-    if dialect in _CEILINGS or dialect in OLLAMA:
+    spec = dialect.spec
+    if spec.limits:
         if max_output is not None:
-            _limit_output(fields, dialect, max_output, changes)
-        _add_sampling(fields, dialect, defaults, changes)
+            _limit_output(fields, spec, max_output, changes)
+        _add_sampling(fields, spec, defaults, changes)
         if defaults.thinking is not None:
-            _add_thinking(fields, dialect, defaults.thinking, changes)
-        if defaults.system_prompt and _add_system_prompt(fields, dialect, defaults.system_prompt):
+            _add_thinking(fields, spec, defaults.thinking, changes)
+        if defaults.system_prompt and _add_system_prompt(fields, spec, defaults.system_prompt):
             changes.append("system_prompt")
     return (msgspec.json.encode(fields) if changes else body), tuple(changes)
 
 
-def _limit_output(fields: dict[str, Raw], dialect: Dialect, ceiling: int, changes: list[str]) -> None:
-    if dialect in OLLAMA:
-        options = _options(fields)
-        asked = options.get("num_predict")
-        if not _is_count(asked) or asked > ceiling or asked < 0:  # below 0: no ceiling
-            fields["options"] = _raw({**options, "num_predict": ceiling})
-            changes.append("max_output")
-        return
-    is_set = has_changed = False
-    for name in _CEILINGS[dialect]:
-        asked = _loose(fields.get(name))
-        is_set |= _is_count(asked)
-        if _is_count(asked) and asked > ceiling:
-            fields[name] = _raw(ceiling)
-            has_changed = True
-    if not is_set:
-        fields[_CEILINGS[dialect][-1]] = _raw(ceiling)
-        has_changed = True
-    if has_changed:
+def _limit_output(fields: dict[str, Raw], spec: DialectSpec, ceiling: int, changes: list[str]) -> None:
+    given = _parameters(fields, spec)
+    asked = {name: count for name in spec.limits if _is_count(count := _loose(given.get(name)))}
+    if spec.options:  # below 0: no ceiling
+        asked = {name: count for name, count in asked.items() if count >= 0}
+    lowered = [name for name, count in asked.items() if count > ceiling] if asked else list(spec.limits[-1:])
+    if lowered:
+        _put(fields, spec, dict.fromkeys(lowered, ceiling))
         changes.append("max_output")
 
 
-def _add_sampling(fields: dict[str, Raw], dialect: Dialect, defaults: RequestDefaults, changes: list[str]) -> None:
-    if dialect in OLLAMA:
-        options = _options(fields)
-        added = {
-            name: _number(key, value)
-            for key, value in defaults.sampling.items()
-            if options.get(name := _OLLAMA_SAMPLING[key]) is None
-        }
-        if added:
-            fields["options"] = _raw({**options, **added})
-            changes += [f"default:{name}" for name in added]
+def _add_sampling(fields: dict[str, Raw], spec: DialectSpec, defaults: RequestDefaults, changes: list[str]) -> None:
+    given = _parameters(fields, spec)
+    added = {
+        name: _number(key, value)
+        for key, value in defaults.sampling.items()
+        if (name := spec.sampling.get(key)) is not None and given.get(name) in _ABSENT
+    }
+    if added:
+        _put(fields, spec, added)
+        changes += [f"default:{name}" for name in added]
+
+
+def _add_thinking(fields: dict[str, Raw], spec: DialectSpec, thinks: bool, changes: list[str]) -> None:
+    """Sets the dialect's switch, unless the request itself says anything about thinking."""
+    if spec.thinking is None:
         return
-    known = _SAMPLING[dialect]
-    for key, value in defaults.sampling.items():
-        if key in known and fields.get(key) in _ABSENT:
-            fields[key] = _raw(_number(key, value))
-            changes.append(f"default:{key}")
-
-
-def _add_thinking(fields: dict[str, Raw], dialect: Dialect, thinks: bool, changes: list[str]) -> None:
-    """Sets each dialect's switch, unless the request itself says anything about thinking."""
-    added: dict[str, Any] = {}
-    if dialect in OLLAMA:
-        added = {"think": thinks}
-    elif dialect is Dialect.MESSAGES:
-        ceiling = _loose(fields.get("max_tokens"))
-        if not thinks:
-            added = {"thinking": {"type": "disabled"}}
-        elif _is_count(ceiling) and ceiling > 2048:  # the budget has to be below `max_tokens`, and at least 1024
-            added = {"thinking": {"type": "enabled", "budget_tokens": max(1024, ceiling // 2)}}
-    elif dialect is Dialect.RESPONSES:
-        added = {"reasoning": {"effort": "medium" if thinks else "none"}}
-    elif dialect is Dialect.CHAT and fields.get("reasoning_effort") in _ABSENT:
-        added = {"chat_template_kwargs": {"enable_thinking": thinks}}
-    if added and all(fields.get(name) in _ABSENT for name in added):
+    limit = _loose(fields.get(spec.limits[-1]))
+    added = spec.thinking(thinks, limit if _is_count(limit) else None)
+    if added and all(fields.get(name) in _ABSENT for name in (*added, *spec.also_says_thinking)):
         fields.update({name: _raw(value) for name, value in added.items()})
         changes.append("default:thinking")
 
 
-def _add_system_prompt(fields: dict[str, Raw], dialect: Dialect, text: str) -> bool:
+def _add_system_prompt(fields: dict[str, Raw], spec: DialectSpec, text: str) -> bool:
     """Puts `text` before the system prompt. False: the dialect has no system prompt, or it cannot be read."""
-    if dialect is Dialect.COMPLETIONS:
-        return False
-    if dialect in (Dialect.CHAT, Dialect.OLLAMA_CHAT):
-        return _add_system_turn(fields, text)
-    name = "instructions" if dialect is Dialect.RESPONSES else "system"
+    name = spec.system
+    if not name:
+        return bool(spec.turns) and _add_system_turn(fields, spec.turns, text)
     own = _loose(fields.get(name))
     if own is None or own == "":
         fields[name] = _raw(text)
@@ -146,9 +101,9 @@ def _add_system_prompt(fields: dict[str, Raw], dialect: Dialect, text: str) -> b
     return True
 
 
-def _add_system_turn(fields: dict[str, Raw], text: str) -> bool:
+def _add_system_turn(fields: dict[str, Raw], name: str, text: str) -> bool:
     try:
-        turns = msgspec.json.decode(fields.get("messages", Raw(b"null")), type=list[Raw])
+        turns = msgspec.json.decode(fields.get(name, Raw(b"null")), type=list[Raw])
     except msgspec.DecodeError:
         return False
     first: Any = _loose(turns[0]) if turns else None
@@ -159,7 +114,7 @@ def _add_system_turn(fields: dict[str, Raw], text: str) -> bool:
         turns[0] = _raw({**first, "content": [{"type": "text", "text": text}, *own]})
     else:
         turns.insert(0, _raw({"role": "system", "content": text}))
-    fields["messages"] = _raw(turns)
+    fields[name] = _raw(turns)
     return True
 
 
@@ -167,9 +122,22 @@ def _is_system(turn: Any) -> bool:
     return isinstance(turn, dict) and turn.get("role") in ("system", "developer")
 
 
-def _options(fields: dict[str, Raw]) -> dict[str, Any]:
-    options = _loose(fields.get("options"))
-    return options if isinstance(options, dict) else {}
+def _parameters(fields: dict[str, Raw], spec: DialectSpec) -> dict[str, Raw]:
+    """Where the dialect has limit and sampling."""
+    if not spec.options:
+        return fields
+    try:
+        return decode_fields(fields.get(spec.options, Raw(b"{}")))
+    except msgspec.DecodeError:
+        return {}
+
+
+def _put(fields: dict[str, Raw], spec: DialectSpec, parameters: Mapping[str, Any]) -> None:
+    found = {name: _raw(value) for name, value in parameters.items()}
+    if spec.options:
+        fields[spec.options] = _raw({**_parameters(fields, spec), **found})
+    else:
+        fields.update(found)
 
 
 def _number(name: str, value: float) -> float | int:

@@ -20,13 +20,6 @@ SERVER_TOOL_FIELDS: Final = ("web_search_options", "mcp_servers", "container")
 """Top-level fields that ask for such tools: of Chat Completions, and the others of Messages."""
 
 
-HISTORY: Final = {
-    Dialect.MESSAGES: (b'"server_tool_use"', b'"mcp_tool_use"', b'_tool_result"'),
-    Dialect.RESPONSES: (b'"web_search_call"', b'"mcp_'),
-}
-"""How calls of such tools, and what came of them, are written in a history. Chat Completions has none."""
-
-
 class _Tool(msgspec.Struct):
     type: str = "function"
 
@@ -52,4 +45,4 @@ def is_clients(kind: object) -> bool:
 
 def holds_server_calls(dialect: Dialect, body: bytes) -> bool:
     """Whether the history of a request may have calls of such tools. Linear in the body."""
-    return any(kind in body for kind in HISTORY.get(dialect, ()))
+    return any(kind in body for kind in dialect.spec.server_calls)

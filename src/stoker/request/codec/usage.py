@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stoker.domain.dialect import Dialect
 from stoker.domain.task import BYTES_PER_TOKEN
 
 _APART: Final = frozenset(("cache_read_input_tokens", "cache_creation_input_tokens"))
@@ -23,11 +22,6 @@ LONGEST_TOKEN: Final = 16
 """Bytes. Pieces that are longer on average hold several tokens."""
 TOKENS_PER_FILE: Final = 1000
 """Of an image or another file within a prompt, whatever its size: about what the providers count for a picture."""
-PIECES: Final = {
-    Dialect.CHAT: b'"delta"', Dialect.COMPLETIONS: b'"text"', Dialect.MESSAGES: b'"content_block_delta"',
-    Dialect.RESPONSES: b'.delta"',
-}  # fmt: skip
-"""What each streamed piece of an answer has once, and nothing else has."""
 _TEXTS: Final = frozenset(
     ("text", "content", "reasoning_content", "reasoning", "thinking", "refusal", "arguments", "partial_json", "delta",
      "input")

@@ -1,7 +1,7 @@
 """Which dialect a serve is asked in.
 
 1. it speaks the client's dialect well        -> that one: bytes pass through
-2. it speaks others, which can be translated  -> the first of those, in the order that loses least
+2. it speaks others, which can be translated  -> the first of those, in the order that loses least (`instead`)
 3. it speaks some, but only badly             -> one of those, the client's own first
 4. it speaks no usable dialect                -> refused
 """
@@ -12,17 +12,6 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Serve
 
-CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
-INSTEAD: dict[Dialect, tuple[Dialect, ...]] = {
-    CHAT: (RESPONSES, MESSAGES),
-    MESSAGES: (CHAT, RESPONSES),
-    RESPONSES: (CHAT, MESSAGES),
-    Dialect.COMPLETIONS: (CHAT, RESPONSES, MESSAGES),
-    Dialect.OLLAMA_CHAT: (CHAT, MESSAGES, RESPONSES),
-    Dialect.OLLAMA_GENERATE: (CHAT, MESSAGES, RESPONSES),
-    Dialect.OLLAMA_EMBED: (Dialect.EMBEDDINGS,),
-}
-
 
 def dialect_for(serve: Serve, asked: Dialect, path: str, spoken: frozenset[Dialect] | None = None) -> Dialect:
     """`spoken`: dialects that the serve was found to speak, if it was probed. Raises ClientError 400
@@ -32,7 +21,7 @@ def dialect_for(serve: Serve, asked: Dialect, path: str, spoken: frozenset[Diale
     avoided = serve.translation.always
     if asked in spoken and asked not in avoided:
         return asked  # 1
-    wanted = [dialect for dialect in (asked, *INSTEAD.get(asked, ())) if dialect in spoken]
+    wanted = [dialect for dialect in (asked, *asked.spec.instead) if dialect in spoken]
     for dialect in wanted:
         if dialect not in avoided:
             return dialect  # 2

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from stoker.domain.alias_choice import AliasChoice, Pick
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import TARGETS
 from stoker.domain.errors import ClientError
 from stoker.domain.nearest import nearest
 from stoker.domain.serve import Serve, Status
@@ -16,7 +16,6 @@ from stoker.request.decide.alias_patterns import LONGEST_NAME, AliasPatterns
 REMEMBERED = 256
 """How many names are cached with the result of the patterns."""
 _LONGEST_ALIAS_SHOWN = 64
-_CONVERSES = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
 
 
 def _anybody(serve: Serve) -> bool:
@@ -152,7 +151,7 @@ class Names:
             return ""  # 1
         usable = [serve for serve in self.serves if may_use(serve) and not serve.from_tier]
         found = next((serve for serve in usable if near in serve.names()), None) or next(
-            (one for one in usable if one.status is Status.PRODUCTION and not _CONVERSES.isdisjoint(one.dialects)), None
+            (one for one in usable if one.status is Status.PRODUCTION and not one.dialects.isdisjoint(TARGETS)), None
         )
         if found is None:
             return ""

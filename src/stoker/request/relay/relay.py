@@ -18,15 +18,15 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
-from stoker.domain.dialect import MEDIA, Dialect
+from stoker.domain.dialect import MEDIA, ApiFamily, Dialect
 from stoker.domain.errors import CapacityError, OutputLimitTooHigh, StokerError, UnsupportedInput, UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.codec.content_coding import PLAIN, READ, ContentDecoder, accepts, decoded
 from stoker.request.codec.context_overflow import CODE, is_recognised
-from stoker.request.codec.endings import refuse_empty
-from stoker.request.codec.frames import ANSWERS, StreamReader, check_answer, read_engine_answer, read_usage
+from stoker.request.codec.frames import StreamReader, check_answer, read_engine_answer, read_usage
 from stoker.request.codec.media import check_media_answer, is_binary, seconds_of_answer
 from stoker.request.codec.own_replies import StreamPosition
+from stoker.request.codec.reply_formats import refuse_empty
 from stoker.request.codec.required_fields import completed_body
 from stoker.request.codec.usage import NOTHING, Usage, tokens_of_text
 from stoker.request.relay import faults
@@ -275,7 +275,7 @@ class Relay:
         self._timer: asyncio.TimerHandle | None = None
 
     def refuse_empty(self) -> None:
-        """An empty answer is a failure: see `codec.endings.refuse_empty`."""
+        """An empty answer is a failure: see `codec.reply_formats.refuse_empty`."""
         self._refuses_empty = True
 
     def send(
@@ -373,7 +373,8 @@ class Relay:
         if self._reader is not None:
             return self._reader.tokens_so_far()
         was_read = self.is_complete and not self._is_flowing
-        if was_read or self.upstream_status != 200 or self._dialect not in ANSWERS:
+        has_content = self._dialect is not None and bool(self._dialect.spec.answers)
+        if was_read or self.upstream_status != 200 or not has_content:
             return self.usage.text_tokens
         return self.usage.text_tokens or tokens_of_text(self.received)
 
@@ -481,7 +482,8 @@ class Relay:
         nothing, what it cannot decode passes as it is. `kind`: the Content-Type.
         """
         is_stream = kind.startswith(b"text/event-stream")
-        may_pass = not is_stream and self._dialect is not Dialect.RESPONSES  # whose object may have to be completed
+        has_response = self._dialect is not None and self._dialect.spec.has_response  # it may have to be completed
+        may_pass = not is_stream and not has_response
         if coding in READ and may_pass and accepts(accepted, coding):
             self._coding = coding
         elif coding in READ or self._dialect is not None:
@@ -631,12 +633,12 @@ class Relay:
             else:
                 checked = check_answer(self._dialect, readable, self._inputs)
                 self.usage = checked.usage
-                if self._refuses_empty and self._dialect is not None:
+                if self._refuses_empty:
                     refuse_empty(self._dialect, readable)
                 if checked.mended is not None:
                     body = checked.mended
                     self._headers = [header for header in self._headers if header[0] != b"content-encoding"]
-                if self._dialect is Dialect.RESPONSES:
+                if self._dialect.spec.has_response:
                     body = completed_body(body)
         reply.begin()
         reply.send_whole(self.upstream_status, reply_headers(self._headers), body)
@@ -675,7 +677,8 @@ class Relay:
             return True
         if error.code != CODE:
             return False
-        return self.reply.is_committed or not is_recognised(error, self._dialect is Dialect.MESSAGES, body)
+        is_anthropics = self._dialect is not None and self._dialect.spec.api is ApiFamily.ANTHROPIC
+        return self.reply.is_committed or not is_recognised(error, is_anthropics, body)
 
     def _rewrite(self, translator: ReplyTranslator, body: bytes) -> None:
         """A whole reply in the client's dialect. Raises UpstreamError."""

@@ -110,7 +110,7 @@ class Reply:
         """Returns how far the serve's stream has come."""
         self.model = ""
         self.created = 0
-        """What a stream says of itself before the serve has begun it, in dialects that say so (`NAMES_MODEL`): the
+        """What a stream says of itself before the serve has begun it, in dialects that say so (`names_model`): the
         name that the client asked for, and Unix seconds.
         """
         self._now = now

@@ -17,11 +17,6 @@ from stoker.request.relay.pool import ConnectionPool, RequestBody
 
 TIMEOUT = 30.0
 MAX_REPLY = 4 * 2**20
-_COUNTERS = {
-    Dialect.CHAT: "/v1/chat/completions/input_tokens",
-    Dialect.MESSAGES: "/v1/messages/count_tokens",
-    Dialect.RESPONSES: "/v1/responses/input_tokens",
-}
 _TOKENIZE = "/tokenize"
 _PROMPT_FIELDS = ("model", "messages", "tools", "chat_template_kwargs")
 _ABSENT = (404, 405)
@@ -102,8 +97,8 @@ async def count(
 
     1. the dialect's own path  2. where there is none, for chat without images: /tokenize (vLLM, SGLang)
     """
-    path = _COUNTERS.get(dialect)
-    if path is None:
+    path = dialect.spec.counter
+    if not path:
         return None
     try:
         status, reply = await post(pool, target, path, body)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from stoker.domain.answer import Event
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError, UpstreamError
-from stoker.request.codec.endings import refuse_empty
 from stoker.request.codec.frames import StreamReader, check_answer
 from stoker.request.codec.own_replies import StreamPosition
+from stoker.request.codec.reply_formats import refuse_empty
 from stoker.request.codec.required_fields import completed_body
 from stoker.request.codec.sse import FrameSplitter
 from stoker.request.codec.upstream_messages import UpstreamMessages
@@ -16,7 +16,7 @@ from stoker.request.translate.neutral.block_sequencer import BlockSequencer
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import loose
 from stoker.request.translate.neutral.protocols import Check
-from stoker.request.translate.translate import READ_ANSWER
+from stoker.request.translate.translate import answer_reader
 
 
 class CheckedReply:
@@ -42,7 +42,7 @@ class CheckedReply:
         self.rejected: UpstreamError | None = None
         self._dialect = dialect
         self._inner = StreamReader(dialect, removes_usage, words)
-        self._reader = READ_ANSWER[dialect](Losses())
+        self._reader = answer_reader(dialect, Losses())
         self._frames = FrameSplitter()
         self._sequence = BlockSequencer()
         self._check = check
@@ -109,7 +109,7 @@ class CheckedReply:
             self._check.judge(self._reader.read_whole(payload))
         if self._refuses_empty:
             refuse_empty(self._dialect, body)
-        return completed_body(body) if self._dialect is Dialect.RESPONSES else body
+        return completed_body(body) if self._dialect.spec.has_response else body
 
     def describe_changes(self) -> bytes:
         return b""

@@ -92,7 +92,7 @@ def adapt_body(
         refuse_remote(loose(body))
     needed = [one for one in _adaptations(traits) if one.may_apply(body)]
     if may_have_server_tools and not traits.server_tools:
-        needed.append(_WITHOUT_SERVER_TOOLS[traits.dialect])
+        needed.append(_CHANGES[traits.dialect].without_server_tools)
     if not needed:
         return body, ()
     fields, changes = decode_fields(body), Changes()
@@ -372,12 +372,7 @@ def _fit_ids(traits: Capabilities) -> Adaptation:
     pattern = re.compile(
         rb'"(?:id|call_id|tool_call_id|tool_use_id)"\s*:\s*"(?:[^"]{%d,}%b)"' % (traits.id_length + 1, odd)
     )
-    places = {
-        Dialect.CHAT: ("messages", ("tool_call_id",), "tool_calls", ("id",)),
-        Dialect.RESPONSES: ("input", ("call_id", "id"), "", ()),
-        Dialect.MESSAGES: ("messages", (), "content", ("id", "tool_use_id")),
-    }
-    turns, of_turn, inner, of_inner = places[traits.dialect]
+    turns, (of_turn, inner, of_inner) = traits.dialect.spec.turns, _CHANGES[traits.dialect].ids
 
     def apply(fields: Fields, changes: Changes) -> None:
         def fit(given: Fields, names: tuple[str, ...]) -> bool:
@@ -519,14 +514,6 @@ def _without_server_tools(choose: Callable[[Any, set[str]], Any]) -> Adaptation:
     return Adaptation(lambda body: True, lambda fields, changes: _drop_server_tools(fields, changes, choose))
 
 
-_WITHOUT_SERVER_TOOLS = {
-    Dialect.CHAT: _without_server_tools(_openai_choice),
-    Dialect.RESPONSES: _without_server_tools(_openai_choice),
-    Dialect.MESSAGES: _without_server_tools(_messages_choice),
-}
-"""Whether a body needs these was found when its fields were read."""
-
-
 # -- places -------------------------------------------------------------------------------------------------------
 
 
@@ -578,8 +565,7 @@ def _holds(*words: bytes) -> Callable[[bytes], bool]:
 @cache
 def _adaptations(traits: Capabilities) -> tuple[Adaptation, ...]:
     """What a serve of this kind needs, in the order in which it is done."""
-    rows = {Dialect.CHAT: _for_chat, Dialect.RESPONSES: _for_responses, Dialect.MESSAGES: _for_messages}
-    return tuple(rows[traits.dialect](traits))
+    return tuple(_CHANGES[traits.dialect].adaptations(traits))
 
 
 def _for_chat(traits: Capabilities) -> Iterable[Adaptation]:
@@ -616,6 +602,29 @@ def _for_messages(traits: Capabilities) -> Iterable[Adaptation]:
         if traits.is_known:
             names += (b'"output_config"', b'"temperature"', b'"top_', b'"max_tokens"')
         yield Adaptation(_holds(*names), lambda fields, changes: apply_claude_rules(fields, traits, changes.losses))
+
+
+class _DialectChanges(NamedTuple):
+    """What requests in one dialect may need."""
+
+    adaptations: Callable[[Capabilities], Iterable[Adaptation]]
+    without_server_tools: Adaptation
+    """Whether a body needs it was found when its fields were read."""
+    ids: tuple[tuple[str, ...], str, tuple[str, ...]]
+    """Where the ids of calls are: fields of a turn, the list in a turn, and fields of its entries."""
+
+
+_CHANGES: dict[Dialect, _DialectChanges] = {
+    Dialect.CHAT: _DialectChanges(
+        _for_chat, _without_server_tools(_openai_choice), (("tool_call_id",), "tool_calls", ("id",))
+    ),
+    Dialect.RESPONSES: _DialectChanges(
+        _for_responses, _without_server_tools(_openai_choice), (("call_id", "id"), "", ())
+    ),
+    Dialect.MESSAGES: _DialectChanges(
+        _for_messages, _without_server_tools(_messages_choice), ((), "content", ("id", "tool_use_id"))
+    ),
+}
 
 
 def has_gpt_rules(traits: Capabilities) -> bool:

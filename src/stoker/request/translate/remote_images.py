@@ -15,7 +15,6 @@ from stoker.domain.dialect import Dialect
 from stoker.request.codec.tolerant_json import decode_fields
 from stoker.request.translate.neutral.json_text import Raw, encode, loose
 
-_TURNS = {Dialect.CHAT: "messages", Dialect.MESSAGES: "messages", Dialect.RESPONSES: "input"}
 _IMAGES = frozenset(("image_url", "input_image", "image"))
 _HOLDERS = ("image_url", "source")
 _FILES = ("video_url", "audio_url", "file_url")
@@ -127,7 +126,7 @@ def remote_in(part: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _split(dialect: Dialect, body: bytes) -> tuple[str, dict[str, Raw], list[Raw]]:
     """The name of the field that holds the turns, all fields, and the turns; all empty if there are no turns."""
-    name = _TURNS.get(dialect, "")
+    name = dialect.spec.turns if dialect.spec.is_spoken else ""
     try:
         fields = decode_fields(body)
         return name, fields, _list.decode(fields[name])

@@ -28,11 +28,11 @@ from stoker.domain.answer import (
     StopReason,
     Tokens,
 )
-from stoker.domain.dialect import OLLAMA, Dialect
+from stoker.domain.dialect import Dialect
 from stoker.domain.errors import REJECTED, StokerError, UpstreamError
 from stoker.domain.prompt import Prompt, Text, Thinking
 from stoker.request.codec.endings import empty_answer
-from stoker.request.codec.frames import ANSWERS, problem_of
+from stoker.request.codec.frames import problem_of
 from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.sse import FrameSplitter
 from stoker.request.codec.tolerant_json import FrameReader, read_strictly
@@ -69,39 +69,56 @@ def _on_demand(module: str, name: str) -> Any:
     return call
 
 
-READ_PROMPT: dict[Dialect, ReadPrompt] = {
-    Dialect.CHAT: _on_demand("chat.read_prompt", "read_prompt"),
-    Dialect.MESSAGES: _on_demand("messages.read_prompt", "read_prompt"),
-    Dialect.RESPONSES: _on_demand("responses.read_prompt", "read_prompt"),
-    Dialect.COMPLETIONS: _on_demand("completions", "read_prompt"),
-    Dialect.OLLAMA_CHAT: _on_demand("ollama.read_prompt", "read_prompt"),
-    Dialect.OLLAMA_GENERATE: _on_demand("ollama.read_prompt", "read_generate"),
+class Translator(NamedTuple):
+    """How one dialect is read and written: by clients, and by serves if it is one of `TARGETS`."""
+
+    read_prompt: ReadPrompt
+    write_answer: Callable[[AnswerContext, Losses], AnswerWriter]
+    write_prompt: WritePrompt | None = None
+    read_answer: ReadAnswer | None = None
+
+
+TRANSLATORS: dict[Dialect, Translator] = {
+    Dialect.CHAT: Translator(
+        _on_demand("chat.read_prompt", "read_prompt"),
+        _on_demand("chat.write_answer", "ChatAnswerWriter"),
+        _on_demand("chat.write_prompt", "write_prompt"),
+        _on_demand("chat.read_answer", "ChatAnswerReader"),
+    ),
+    Dialect.MESSAGES: Translator(
+        _on_demand("messages.read_prompt", "read_prompt"),
+        _on_demand("messages.write_answer", "MessagesAnswerWriter"),
+        _on_demand("messages.write_prompt", "write_prompt"),
+        _on_demand("messages.read_answer", "MessagesAnswerReader"),
+    ),
+    Dialect.RESPONSES: Translator(
+        _on_demand("responses.read_prompt", "read_prompt"),
+        _on_demand("responses.write_answer", "ResponsesAnswerWriter"),
+        _on_demand("responses.write_prompt", "write_prompt"),
+        _on_demand("responses.read_answer", "ResponsesAnswerReader"),
+    ),
+    Dialect.COMPLETIONS: Translator(
+        _on_demand("completions", "read_prompt"), _on_demand("completions", "CompletionsAnswerWriter")
+    ),
+    Dialect.OLLAMA_CHAT: Translator(
+        _on_demand("ollama.read_prompt", "read_prompt"), _on_demand("ollama.write_answer", "OllamaAnswerWriter")
+    ),
+    Dialect.OLLAMA_GENERATE: Translator(
+        _on_demand("ollama.read_prompt", "read_generate"), _on_demand("ollama.write_answer", "OllamaAnswerWriter")
+    ),
 }
-"""What clients may write in."""
-WRITE_PROMPT: dict[Dialect, WritePrompt] = {
-    Dialect.CHAT: _on_demand("chat.write_prompt", "write_prompt"),
-    Dialect.MESSAGES: _on_demand("messages.write_prompt", "write_prompt"),
-    Dialect.RESPONSES: _on_demand("responses.write_prompt", "write_prompt"),
-}
-"""The dialects of serves."""
-READ_ANSWER: dict[Dialect, ReadAnswer] = {
-    Dialect.CHAT: _on_demand("chat.read_answer", "ChatAnswerReader"),
-    Dialect.MESSAGES: _on_demand("messages.read_answer", "MessagesAnswerReader"),
-    Dialect.RESPONSES: _on_demand("responses.read_answer", "ResponsesAnswerReader"),
-}
-WRITE_ANSWER: dict[Dialect, Callable[[AnswerContext, Losses], AnswerWriter]] = {
-    Dialect.CHAT: _on_demand("chat.write_answer", "ChatAnswerWriter"),
-    Dialect.MESSAGES: _on_demand("messages.write_answer", "MessagesAnswerWriter"),
-    Dialect.RESPONSES: _on_demand("responses.write_answer", "ResponsesAnswerWriter"),
-    Dialect.COMPLETIONS: _on_demand("completions", "CompletionsAnswerWriter"),
-    Dialect.OLLAMA_CHAT: _on_demand("ollama.write_answer", "OllamaAnswerWriter"),
-    Dialect.OLLAMA_GENERATE: _on_demand("ollama.write_answer", "OllamaAnswerWriter"),
-}
-_KEEP_LOGPROBS = frozenset((Dialect.CHAT, *OLLAMA))
-"""Dialects of clients that have a place for the log probabilities of tokens, as chat lists them."""
-PATHS = {
-    Dialect.CHAT: "/v1/chat/completions", Dialect.MESSAGES: "/v1/messages", Dialect.RESPONSES: "/v1/responses",
-}  # fmt: skip
+
+
+def answer_reader(dialect: Dialect, losses: Losses, keeps_logprobs: bool = False) -> AnswerReader:
+    """Of a serve's answer. `dialect`: one of `TARGETS`."""
+    read_answer = TRANSLATORS[dialect].read_answer
+    assert read_answer is not None
+    return read_answer(losses, keeps_logprobs)
+
+
+def answer_writer(context: AnswerContext, losses: Losses) -> AnswerWriter:
+    """In the dialect of the client's prompt."""
+    return TRANSLATORS[context.prompt.dialect].write_answer(context, losses)
 
 
 class Written(NamedTuple):
@@ -116,7 +133,7 @@ class Written(NamedTuple):
 def read_prompt(dialect: Dialect, body: bytes) -> tuple[Prompt, Losses]:
     """Reads a client's request: the prompt, and what was lost. Raises ClientError 400."""
     losses = Losses()
-    return READ_PROMPT[dialect](body, losses), losses
+    return TRANSLATORS[dialect].read_prompt(body, losses), losses
 
 
 def write_prompt(prompt: Prompt, read_losses: Losses, traits: Capabilities, signer: ThinkingSigner) -> Written:
@@ -126,7 +143,9 @@ def write_prompt(prompt: Prompt, read_losses: Losses, traits: Capabilities, sign
     losses = Losses()
     losses.update(read_losses)
     fitted, names = prepare(prompt, PassContext(traits, signer, losses))
-    document = WRITE_PROMPT[traits.dialect](fitted, traits, losses)
+    write = TRANSLATORS[traits.dialect].write_prompt
+    assert write is not None
+    document = write(fitted, traits, losses)
     if traits.strict:
         losses.refuse()
     return Written(prompt, encode(document), names, losses)
@@ -196,7 +215,7 @@ class AnswerTranslator:
         self._upstream = upstream
         self._client = context.prompt.dialect
         self._reader = self._new_reader()
-        self._writer = WRITE_ANSWER[context.prompt.dialect](context, self.losses)
+        self._writer = answer_writer(context, self.losses)
         custom = frozenset(tool.name for tool in context.prompt.tools if tool.custom)
         self._restored = written.names, custom
         self._restore = AnswerRestorer(*self._restored)
@@ -221,7 +240,7 @@ class AnswerTranslator:
         self._refuses_empty = False
 
     def refuse_empty(self) -> None:
-        """Take an empty answer for a failure: see `codec.endings.refuse_empty`."""
+        """Take an empty answer for a failure: see `codec.reply_formats.refuse_empty`."""
         self._refuses_empty = True
 
     @property
@@ -262,7 +281,7 @@ class AnswerTranslator:
         return encode(self._writer.write_whole(answer))
 
     def _new_reader(self) -> AnswerReader:
-        return READ_ANSWER[self._upstream](self.losses, self._client in _KEEP_LOGPROBS)
+        return answer_reader(self._upstream, self.losses, self._client.spec.keeps_logprobs)
 
     @property
     def content_type(self) -> bytes:
@@ -330,7 +349,7 @@ class AnswerTranslator:
             raise no_answer("is not a JSON object")
         if is_error(payload):
             raise whole_error(payload)
-        given = payload.get(ANSWERS[self._upstream])
+        given = payload.get(self._upstream.spec.answers)
         entries = bool(given) if isinstance(given, list) else None
         answer = self._reader.read_whole(payload)
         status, stop = payload.get("status"), payload.get("stop_reason")

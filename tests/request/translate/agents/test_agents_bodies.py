@@ -13,11 +13,11 @@ import pytest
 from bench.agents.request_parts import RequestPart, request_parts
 from tests.request.translate.capable import capabilities_of
 
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import TARGETS, Dialect
 from stoker.request.translate.neutral.calls import short_name, spelt_id
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.request.translate.translate import PATHS, Written, read_prompt, write_prompt
+from stoker.request.translate.translate import Written, read_prompt, write_prompt
 from stoker_lab.testing.script import ask
 from stoker_lab.testing.script.record import RecordedRequest
 from stoker_lab.testing.script.script import Script
@@ -28,7 +28,7 @@ SIGNER = ThinkingSigner((b"k" * 32,))
 STRICT = Script(strict_chat=True, strict_messages=True)
 SERVES = [
     pytest.param(capabilities_of(engine, dialect, cloud), id=f"{dialect.value}-{'cloud' if cloud else engine}")
-    for dialect in PATHS
+    for dialect in TARGETS
     for engine, cloud in (("openai", True), ("llama.cpp", False), ("vllm", False))
 ]
 
@@ -72,13 +72,13 @@ def test_what_is_written_can_be_read_again_and_loses_nothing_more(name: str, ser
 @pytest.mark.parametrize("name", BODIES)
 def test_a_strict_api_refuses_nothing_of_it(name: str, dialect: Dialect) -> None:
     body = written(name, capabilities_of("openai", dialect, cloud=True, given={"custom_tools": False})).body
-    request = RecordedRequest("POST", PATHS[dialect], (("anthropic-version", "2023-06-01"),), body)
-    assert refusal(STRICT, PATHS[dialect], request, ask.read_request(dialect, body)) is None
+    request = RecordedRequest("POST", dialect.spec.path, (("anthropic-version", "2023-06-01"),), body)
+    assert refusal(STRICT, dialect.spec.path, request, ask.read_request(dialect, body)) is None
 
 
 @pytest.mark.parametrize("name", [name for name in BODIES if name != "aider"])
 def test_the_tools_that_it_calls_are_among_those_that_the_serve_is_given(name: str) -> None:
-    for dialect in PATHS:
+    for dialect in TARGETS:
         body = written(name, capabilities_of("vllm", dialect, cloud=False)).body
         given = {tool["name"] for tool in tools(body)}
         called = {one.text for one in kinds(request_parts(dialect, json.loads(body)), "call")}

@@ -14,7 +14,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import ToolCall
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.restore import AnswerRestorer, once, unwrapped
-from stoker.request.translate.translate import PATHS, read_prompt, write_prompt
+from stoker.request.translate.translate import read_prompt, write_prompt
 from stoker_lab.testing.script import ask
 from stoker_lab.testing.script.record import RecordedRequest
 from stoker_lab.testing.script.script import Script
@@ -97,7 +97,7 @@ def test_a_short_id_of_a_user_stays_and_anthropic_gets_any() -> None:
 
 def test_the_strict_server_refuses_such_an_id_as_openai_does() -> None:
     body = json.dumps({"model": "a", "messages": HELLO, "user": "u" * 65}).encode()
-    path = PATHS[Dialect.CHAT]
+    path = Dialect.CHAT.spec.path
     said = refusal(
         Script(strict_chat=True), path, RecordedRequest("POST", path, (), body), ask.read_request(Dialect.CHAT, body)
     )

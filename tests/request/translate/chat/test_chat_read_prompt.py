@@ -265,8 +265,6 @@ def test_our_own_mark_of_an_error_is_an_error_again() -> None:
     ]
     assert blocks(tool | {"content": "see [tool error] 3"}) == [ToolResult("c", [Text("see [tool error] 3")])]
     assert blocks(tool | {"content": None}) == [ToolResult("c", [])]
-    body = json.dumps({"model": "m", "messages": [tool | {"content": "[tool error] x"}]}).encode()
-    assert read_prompt(body, Losses(), error_prefix="").turns[0].blocks == [ToolResult("c", [Text("[tool error] x")])]
 
 
 def test_an_image_in_a_result_stays_an_image() -> None:

@@ -30,6 +30,7 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.request.codec.own_replies import ping
 from stoker.request.translate.chat.write_answer import STOPS, ChatAnswerWriter, usage_of
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.protocols import AnswerContext
@@ -44,9 +45,9 @@ KINDS = {
 }
 
 
-def writer(wants_usage: bool = False, both: bool = False) -> ChatAnswerWriter:
+def writer(wants_usage: bool = False) -> ChatAnswerWriter:
     prompt = Prompt(Dialect.CHAT, "asked", [], stream=True, wants_usage=wants_usage)
-    asked = AnswerContext(prompt, "req_1", 1700000000, ThinkingSigner((b"k",)), "served", both_reasoning_fields=both)
+    asked = AnswerContext(prompt, "req_1", 1700000000, ThinkingSigner((b"k",)), "served")
     return ChatAnswerWriter(asked, Losses())
 
 
@@ -125,17 +126,10 @@ ANSWERS: list[list[AnswerBlock]] = [
 
 
 @pytest.mark.parametrize("said", ANSWERS)
-@pytest.mark.parametrize("both", [False, True])
-def test_a_stream_says_what_the_whole_answer_says(said: list[AnswerBlock], both: bool) -> None:
-    streamed, made = writer(both=both), writer(both=both)
+def test_a_stream_says_what_the_whole_answer_says(said: list[AnswerBlock]) -> None:
+    streamed, made = writer(), writer()
     assert folded(chunks(streamed, *events(*said))) == whole(made, Answer("abc", "m", said))
     assert list(streamed.losses.codes) == list(made.losses.codes)
-
-
-def test_both_names_of_thinking_are_written_where_asked() -> None:
-    found = folded(chunks(writer(both=True), *events(Thinking("hm"))))
-    assert (found["reasoning_content"], found["reasoning"]) == ("hm", "hm")
-    assert "reasoning" not in folded(chunks(writer(), *events(Thinking("hm"))))
 
 
 def test_every_chunk_begins_the_same() -> None:
@@ -232,7 +226,7 @@ def test_a_signature_is_lost_unless_it_is_ours(signature: str, codes: list[str])
 @pytest.mark.parametrize("told", [lambda made, error: made.write(Failed(error)), ChatAnswerWriter.fail])
 def test_a_failure_is_an_error_to_the_sdk_and_no_end(told: Any) -> None:
     made = writer()
-    body = made.write(Began("abc", "m")) + made.ping() + told(made, UpstreamError("it broke"))
+    body = made.write(Began("abc", "m")) + ping(Dialect.CHAT) + told(made, UpstreamError("it broke"))
     assert b'finish_reason":"' not in body
     with pytest.raises(openai.APIError, match="it broke"):
         list(sdk(body, made.content_type).chat.completions.create(model="m", messages=[], stream=True))

@@ -31,6 +31,7 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.request.codec.own_replies import ping
 from stoker.request.translate.completions import STOPS, CompletionsAnswerWriter
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.protocols import AnswerContext
@@ -171,6 +172,6 @@ def test_a_whole_answer_without_counts_has_no_usage() -> None:
 @pytest.mark.parametrize("told", [lambda made, error: made.write(Failed(error)), CompletionsAnswerWriter.fail])
 def test_a_failure_is_an_error_to_the_sdk(told: Any) -> None:
     made = writer()
-    body = made.write(Began("abc", "m")) + made.ping() + told(made, UpstreamError("it broke"))
+    body = made.write(Began("abc", "m")) + ping(Dialect.COMPLETIONS) + told(made, UpstreamError("it broke"))
     with pytest.raises(openai.APIError, match="it broke"):
         read(made, body)

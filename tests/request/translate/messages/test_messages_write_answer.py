@@ -29,6 +29,7 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.request.codec.own_replies import ping
 from stoker.request.translate.messages.write_answer import MessagesAnswerWriter
 from stoker.request.translate.neutral.calls import read_id
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
@@ -272,7 +273,7 @@ def test_a_failure_is_the_one_error_event() -> None:
 
 
 def test_posthog_3092_a_ping_is_an_event_of_its_own() -> None:
-    assert writer().ping() == b'event: ping\ndata: {"type":"ping"}\n\n'
+    assert ping(Dialect.MESSAGES) == b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
 # -- who and how much ---------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ WORD = one_of(DIALECTS)
 
 
 def test_a_serve_speaks_none_of_them() -> None:
-    assert set(Dialect) - set(OURS) == SPOKEN
+    assert SPOKEN.isdisjoint(OURS)
     assert next(f.default for f in Serve.__dataclass_fields__.values() if f.name == "dialects") == TEXT
     assert not any(engine.dialects & set(OURS) for engine in ENGINES.values())
 

@@ -197,16 +197,6 @@ def test_a_stream_whose_reason_never_came_ends_with_stop() -> None:
     assert lines(writer(), [Began("a", "m"), Ended()])[-1]["done_reason"] == "stop"
 
 
-@pytest.mark.parametrize(("generate", "said"), [(False, {"message": {"role": "assistant", "content": ""}}),
-                                                (True, {"response": ""})])  # fmt: skip
-def test_a_ping_is_a_line_that_says_nothing(generate: bool, said: dict[str, Any]) -> None:
-    made = writer(generate)
-    assert json.loads(made.ping()) == {"model": "served", "created_at": CREATED, "done": False} | said
-    made.write(Began("a", "m"))
-    assert json.loads(made.ping())["model"] == "m"
-    assert made.ping().count(b"\n") == 1
-
-
 @pytest.mark.parametrize("generate", [False, True])
 def test_a_failure_is_a_line_with_its_text(generate: bool) -> None:
     made = writer(generate)

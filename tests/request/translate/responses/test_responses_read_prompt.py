@@ -203,9 +203,6 @@ def test_a_result_that_begins_with_our_mark_is_an_errors() -> None:
         ToolResult("call_1", [Text("no")], is_error=True)
     ]
     assert turns(call(), output(given="[tool error] "))[1].blocks == [ToolResult("call_1", [], is_error=True)]
-    losses = Losses()
-    body = json.dumps({"model": "m", "input": [output(given="[tool error] no")]}).encode()
-    assert read_prompt(body, losses, "").turns[0].blocks == [ToolResult("call_1", [Text("[tool error] no")])]
 
 
 def test_a_result_without_an_output_is_empty() -> None:

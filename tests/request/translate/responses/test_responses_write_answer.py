@@ -48,6 +48,7 @@ from stoker.domain.prompt import (
     ToolChoice,
     Turn,
 )
+from stoker.request.codec.own_replies import ping
 from stoker.request.codec.sse import parse, split
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
@@ -505,7 +506,7 @@ def test_a_failure_is_told_flat_in_an_object_and_as_a_failed_response_with_the_n
 
 def test_a_ping_is_no_event() -> None:
     told = writer()
-    data = told.write(Began("", "")) + told.ping() + told.write(Ended())
+    data = told.write(Began("", "")) + ping(Dialect.RESPONSES) + told.write(Ended())
     assert told.position().sequence == 3
     assert [event.type for event in by_sdk(data).responses.create(model="m", input="x", stream=True)] == [
         "response.created", "response.in_progress", "response.completed",

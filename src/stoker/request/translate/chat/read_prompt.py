@@ -32,7 +32,6 @@ from stoker.domain.prompt import (
 from stoker.request.codec.server_tools import CLIENT_KINDS
 from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
-from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, has_unknown_field, is_there, shaped, string, text_in
 from stoker.request.translate.neutral.turns import add_turn, error_text, results_first
@@ -149,8 +148,8 @@ _ROLES = {
 }  # fmt: skip
 
 
-def read_prompt(body: bytes, losses: Losses, error_prefix: str = Capabilities(Dialect.CHAT).error_prefix) -> Prompt:
-    """Raises ClientError 400. `error_prefix`: a tool message that begins with it is an error's."""
+def read_prompt(body: bytes, losses: Losses) -> Prompt:
+    """Raises ClientError 400."""
     request = shaped(_request, body, "")
     if has_unknown_field(body, _Request):
         losses.add("unknown_field")
@@ -162,7 +161,7 @@ def read_prompt(body: bytes, losses: Losses, error_prefix: str = Capabilities(Di
         losses.add("server_tools")
     turns: list[Turn] = []
     for at, raw in enumerate(request.messages):
-        _add(turns, raw, f"messages[{at}]", losses, error_prefix)
+        _add(turns, raw, f"messages[{at}]", losses)
     results_first(turns, losses)
     limit = request.max_completion_tokens if request.max_completion_tokens is not None else request.max_tokens
     stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
@@ -185,7 +184,7 @@ def read_prompt(body: bytes, losses: Losses, error_prefix: str = Capabilities(Di
     )
 
 
-def _add(turns: list[Turn], raw: Raw, where: str, losses: Losses, error_prefix: str) -> None:
+def _add(turns: list[Turn], raw: Raw, where: str, losses: Losses) -> None:
     message = shaped(_message, raw, where)
     role = _ROLES.get(message.role)
     if role is None:
@@ -194,7 +193,7 @@ def _add(turns: list[Turn], raw: Raw, where: str, losses: Losses, error_prefix: 
     if message.name is not None and message.role not in ("tool", "function"):
         losses.add("name")
     if message.role in ("tool", "function"):
-        blocks: list[Block] = [_result(message, where, losses, error_prefix)]
+        blocks: list[Block] = [_result(message, where, losses)]
     elif role is Role.ASSISTANT:
         blocks = _assistant(message, where, losses)
     else:
@@ -230,9 +229,9 @@ def _call(call: _Call, where: str) -> ToolCall:
     )
 
 
-def _result(message: _Message, where: str, losses: Losses, error_prefix: str) -> ToolResult:
+def _result(message: _Message, where: str, losses: Losses) -> ToolResult:
     content = _content(message.content, where, losses)
-    if (error := error_text(content, error_prefix)) is not None:
+    if (error := error_text(content)) is not None:
         content[0] = Text(error)
     id = message.tool_call_id or f"call_{message.name or ''}"
     return ToolResult(read_id(id), content, error is not None)

@@ -26,7 +26,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
 from stoker.domain.server_tools import McpListing, ServerCall, WebPage
-from stoker.request.codec.own_replies import error_event, ping
+from stoker.request.codec.own_replies import error_event
 from stoker.request.translate.neutral.citations import citations
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
@@ -69,9 +69,6 @@ class ChunkWriter:
 
     def fail(self, error: StokerError) -> bytes:
         return error_event(error, self.dialect, self._context.request_id)
-
-    def ping(self) -> bytes:
-        return ping(self.dialect)
 
     def _begin(self, event: Began) -> None:
         self._head = b"data: %b," % encode(self._frame(self.chunk_kind, event.id, event.model))[:-1]
@@ -176,7 +173,7 @@ class ChatAnswerWriter(ChunkWriter):
         if cited := _annotations(message["content"] or "", self._pages):
             message["annotations"] = cited
         if thoughts:
-            message |= self._thought("".join(thoughts))
+            message["reasoning_content"] = "".join(thoughts)
         if calls:
             message["tool_calls"] = calls
         logprobs = None if answer.logprobs is None else {"content": answer.logprobs, "refusal": None}
@@ -203,7 +200,7 @@ class ChatAnswerWriter(ChunkWriter):
                     self._said.append(text)
                 return self._head + _TEXT % (encode(text), self._tail)
             case BlockKind.THINKING:
-                return self._chunk(self._thought(text))
+                return self._chunk({"reasoning_content": text})
             case BlockKind.REFUSAL:
                 return self._chunk({"refusal": text})
             case BlockKind.CALL:
@@ -211,11 +208,6 @@ class ChatAnswerWriter(ChunkWriter):
                 more = {"custom": {"input": text}} if self._is_custom else {"function": {"arguments": text}}
                 return self._chunk({"tool_calls": [{"index": self._calls, **more}]})
         return b""
-
-    def _thought(self, text: str) -> dict[str, Any]:
-        if self._context.both_reasoning_fields:
-            return {"reasoning_content": text, "reasoning": text}
-        return {"reasoning_content": text}
 
     def _chunk(self, delta: dict[str, Any], finish: str | None = None, logprobs: Any = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish}

@@ -31,7 +31,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking
 from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, WebPage
-from stoker.request.codec.own_replies import error_event, ping
+from stoker.request.codec.own_replies import error_event
 from stoker.request.translate.neutral.calls import as_object, is_plain_start, spelt_id
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
@@ -118,9 +118,6 @@ class MessagesAnswerWriter:
 
     def fail(self, error: StokerError) -> bytes:
         return error_event(error, Dialect.MESSAGES, self._context.request_id)
-
-    def ping(self) -> bytes:
-        return ping(Dialect.MESSAGES)
 
     def write_whole(self, answer: Answer) -> dict[str, Any]:
         self._model = answer.model or self._context.model

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.domain.dialect import OLLAMA, Dialect
+from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import AnswerFormat
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
@@ -214,8 +214,6 @@ OPEN = Raw(b'{"type":"object","properties":{}}')
 """Of a tool whose client gave none."""
 INPUT = Raw(b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}')
 """Of a function that stands for a tool which takes any text."""
-HOLDS_ALWAYS = frozenset((Dialect.MESSAGES, *OLLAMA))
-"""Dialects whose answers always fit the schema that is asked for."""
 _ELSEWHERE = ("$ref", "anyOf", "oneOf", "allOf")
 """What may say the type instead."""
 
@@ -259,7 +257,7 @@ def _is_closed(schema: dict[str, Any]) -> bool:
 
 def strict_of(format: AnswerFormat, client: Dialect, traits: Capabilities, losses: Losses) -> bool | None:
     """`strict` as OpenAI has it. What the client's dialect always does is asked for, if the schema allows it."""
-    if client not in HOLDS_ALWAYS or format.schema is None or traits.local or is_strict(format.schema):
+    if not client.spec.fits_schema or format.schema is None or traits.local or is_strict(format.schema):
         return format.strict
     losses.add("strict_schema")
     return None

@@ -11,6 +11,9 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.request.translate.neutral.model_families import traits_of
 
+ERROR_PREFIX = "[tool error] "
+"""What the text of a failed tool call begins with, in dialects that have no mark of their own for it."""
+
 
 class Capabilities(msgspec.Struct, frozen=True):
     """How to write for one serve in one dialect."""
@@ -27,7 +30,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     takes_images: bool = True
     takes_image_urls: bool = False
     """Whether it may be given the address of an image instead of the image."""
-    error_prefix: str = "[tool error] "
+    error_prefix: str = ERROR_PREFIX
     repetition_field: str = "repetition_penalty"
     """Chat: how that setting is called."""
     thinking_switch: str = "template"

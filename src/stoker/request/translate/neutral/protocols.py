@@ -31,8 +31,6 @@ class AnswerContext(msgspec.Struct):
     """What a tokenizer counted before the call; None: nobody counted."""
     upstream: Dialect | None = None
     """The dialect of the serve that answers; None: Stoker itself answers."""
-    both_reasoning_fields: bool = False
-    """Chat: thinking goes out as `reasoning_content` and as `reasoning`."""
     wall: Callable[[], float] | None = None
     """Unix seconds, for dialects whose answer says when it was complete. None: it says `created`."""
 
@@ -100,9 +98,6 @@ class AnswerWriter(Protocol):
 
     def fail(self, error: StokerError) -> bytes:
         """The one event that ends a stream which cannot go on."""
-
-    def ping(self) -> bytes:
-        """Keeps a silent stream alive."""
 
     def write_whole(self, answer: Answer) -> dict[str, Any]: ...
 

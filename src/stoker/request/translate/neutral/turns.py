@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stoker.domain.prompt import Block, Prompt, Role, Text, Tool, ToolResult, Turn
+from stoker.request.translate.neutral.capabilities import ERROR_PREFIX
 from stoker.request.translate.neutral.gaps import Losses
 
 
@@ -23,12 +24,12 @@ def results_first(turns: list[Turn], losses: Losses) -> None:
             turn.blocks = [*results, *(block for block in turn.blocks if not isinstance(block, ToolResult))]
 
 
-def error_text(content: list[Block], prefix: str) -> str | None:
+def error_text(content: list[Block]) -> str | None:
     """What stands behind the mark of an error at the beginning of a result; None: it is no error's."""
     first = content[0] if content else None
-    if not prefix or not isinstance(first, Text) or not first.text.startswith(prefix):
+    if not isinstance(first, Text) or not first.text.startswith(ERROR_PREFIX):
         return None
-    return first.text[len(prefix) :]
+    return first.text[len(ERROR_PREFIX) :]
 
 
 def offered_tools(prompt: Prompt, losses: Losses, lists_allowed: bool) -> list[Tool]:

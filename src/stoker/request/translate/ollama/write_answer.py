@@ -95,9 +95,6 @@ class OllamaAnswerWriter:
     def fail(self, error: StokerError) -> bytes:
         return error_event(error, self._context.prompt.dialect, self._context.request_id)
 
-    def ping(self) -> bytes:
-        return self._line(self._said() | {"done": False})
-
     def write_whole(self, answer: Answer) -> dict[str, Any]:
         texts: list[str] = []
         thoughts: list[str] = []

@@ -39,7 +39,6 @@ from stoker.domain.prompt import (
 )
 from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
-from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, is_there, shaped, string, text_in
 from stoker.request.translate.neutral.turns import add_turn, error_text, results_first
@@ -187,10 +186,8 @@ _fields = msgspec.json.Decoder(dict[str, Raw])
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
 
 
-def read_prompt(
-    body: bytes, losses: Losses, error_prefix: str = Capabilities(Dialect.RESPONSES).error_prefix
-) -> Prompt:
-    """Raises ClientError 400. `error_prefix`: a call's output that begins with it is an error's."""
+def read_prompt(body: bytes, losses: Losses) -> Prompt:
+    """Raises ClientError 400."""
     request = shaped(_request, body, "")
     _refuse_stateful(request)
     if (
@@ -201,7 +198,7 @@ def read_prompt(
         losses.add("unknown_field")
     if any(name != "reasoning.encrypted_content" for name in request.include or ()):
         losses.add("include")
-    items = _Turns(losses, error_prefix)
+    items = _Turns(losses)
     turns = items.read(request)
     tools = list(
         {tool.name: tool for tool in (*read_tools(request.tools or [], "tools", losses), *items.tools)}.values()
@@ -247,11 +244,10 @@ def _settings(request: _Request) -> dict[str, Any]:
 class _Turns:
     """Items, one by one, as turns. The numbers are those of the module's docstring."""
 
-    __slots__ = ("_error_prefix", "_losses", "_turns", "tools")
+    __slots__ = ("_losses", "_turns", "tools")
 
-    def __init__(self, losses: Losses, error_prefix: str) -> None:
+    def __init__(self, losses: Losses) -> None:
         self._losses = losses
-        self._error_prefix = error_prefix
         self._turns: list[Turn] = []
         self.tools: list[Tool] = []
         """Those that came as items."""
@@ -305,7 +301,7 @@ class _Turns:
     def _result(self, raw: Raw, where: str, custom: bool) -> None:
         given = shaped(_call_item, raw, where)
         content = _content(given.output, f"{where}.output", self._losses)
-        if (error := error_text(content, self._error_prefix)) is not None:
+        if (error := error_text(content)) is not None:
             content[:1] = [Text(error)] if error else []
         self._add(Role.USER, [ToolResult(read_id(given.call_id or ""), content, error is not None, custom)])
 

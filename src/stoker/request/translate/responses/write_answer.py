@@ -36,7 +36,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import RESULTS, SOURCES, Prompt, Redacted, Refusal, Text, Thinking, ToolCall
 from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, WebPage
-from stoker.request.codec.own_replies import StreamPosition, error_event, ping
+from stoker.request.codec.own_replies import StreamPosition, error_event
 from stoker.request.codec.required_fields import response_object
 from stoker.request.translate.neutral.citations import citations
 from stoker.request.translate.neutral.gaps import Losses
@@ -190,9 +190,6 @@ class ResponsesAnswerWriter:
     def position(self) -> StreamPosition:
         """How far the stream has come. Its response has the items that are done."""
         return StreamPosition(self.sequence, self._response("in_progress", self._items), self.sequence > 0)
-
-    def ping(self) -> bytes:
-        return ping(Dialect.RESPONSES)
 
     def write_whole(self, answer: Answer) -> dict[str, Any]:
         self._id = prefixed(answer.id, "resp_", self._context.request_id)
