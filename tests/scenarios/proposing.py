@@ -304,6 +304,9 @@ ELSEWHERE = {
     "test_a_stoker_of_another_configuration_is_not_asked_about_the_new_model",
     "stoker stage SOURCE --as NAME": "tests/setup/test_cli_stage.py::test_another_name_is_given_as_proposed",
     "stoker stage SOURCE --as NAME.gguf": "tests/setup/test_cli_stage.py::test_another_name_is_given_as_proposed",
+    "stoker docs macos": "tests/setup/test_doctor_systems.py::"
+    "test_on_a_mac_python_pidfds_and_docker_are_those_of_macos",
+    "stoker install launchd": "tests/setup/test_cli_install_launchd.py::test_a_change_restarts_it",
     "stoker pause": "tests/scenarios/test_pausing.py::"
     "test_a_model_is_away_while_a_program_runs_or_an_operator_wants_it_and_others_answer",
     "stoker resume": "tests/scenarios/test_pausing.py::"

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from stoker.cli.machine import nvidia_smi
+from stoker.cli.main import run
 from stoker.domain.doctor_finding import DoctorFinding, DoctorHealth
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.memory.devices import Apple, Machine
@@ -87,12 +88,16 @@ def test_a_systemd_that_is_off_is_said(tmp_path: Path) -> None:
     assert "/etc/wsl.conf" in said(wsl(tmp_path, has_systemd=False))["wsl services"].detail
 
 
-def test_on_a_mac_python_pidfds_and_docker_are_those_of_macos(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_mac_python_pidfds_and_docker_are_those_of_macos(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(doctor_checks, "sys", SimpleNamespace(platform="darwin", version_info=(3, 12, 1)))
     monkeypatch.delattr(os, "waitid", raising=False)
     found = doctor_checks.python()
     assert found.health is DoctorHealth.WARN
     assert "have not run on a Mac; how engines end is known from Python 3.13 on" in found.detail
+    assert run(["docs", "macos"]) == 0, "what it proposes is typed"
+    assert "guides/macos.md" in capsys.readouterr().out
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     monkeypatch.setattr(doctor_checks, "is_macos", lambda: True)
     ends = {one.part: one for one in doctor_checks.platform()}["pidfd"]
