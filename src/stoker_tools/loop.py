@@ -199,6 +199,10 @@ class ToolLoop:
         commands: list[Command] = [End(call) for call in waiting]
         return commands if self._running else [*commands, self._follow()]
 
+    def waiting_for(self, id: str) -> list[ServerCall]:
+        """The calls that wait for one that runs, itself included."""
+        return list(self._running[id])
+
     def stop(self) -> None:
         """What the model is asked next is the last."""
         self.is_last = True
