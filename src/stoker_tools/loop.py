@@ -159,8 +159,9 @@ class ToolLoop:
             tool = self._offered[asked.name]
             is_too_long = self.is_too_long(asked.name, len(asked.arguments))
             given = None if is_too_long else object_of(asked.arguments)
-            shown = msgspec.json.encode({} if given is None else given).decode()
             argument = _argument(tool.kind, given)
+            is_too_long = is_too_long or len(argument or "") > LONGEST[tool.kind]
+            shown = msgspec.json.encode({} if given is None or is_too_long else given).decode()
             call = ServerCall(self._make_id(), tool.kind, shown, server=tool.server, name=tool.name)
             self.results.append((asked, call))
             key = asked.name, argument or ""

@@ -90,6 +90,8 @@ from stoker_tools.tables import LoopLimits, Missing, Tool
 _DIALECTS = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
 _STATUS = {"url_not_allowed": 400, "too_many_requests": 429}
 """Of calls that fail without a model. Others are 502."""
+MOST_APPROVED = 100
+"""Calls that one request may approve."""
 _LEAST_RESULT = 400
 """Characters of a result that are still worth reading."""
 
@@ -156,12 +158,14 @@ class ServerTools(ToolPlanner):
         if approved or unknown:
             # A cloud of the plan gets what it may have asked for itself. Where there is none, the client may bring its
             # own pair of request and approval: it can have each of these tools called without asking anybody.
-            is_own = not unknown and all(self._asked_for(answer, request.caller) for answer in approved)
-            if able and not is_own:
+            if able and (unknown or not await context.process(self._asked_for_all, approved, request.caller)):
                 return for_able
             if unknown:
                 not_found = approval_not_found(unknown)
                 return await self._failed(request, declared, not_found, not_found)
+            if len(approved) > MOST_APPROVED:
+                text = f"'input' approves {len(approved)} calls that have not run: at most {MOST_APPROVED} at once"
+                raise ClientError(text, code="too_many_approvals", param="input")
             plan = tuple(one for one in plan if one.serve.name not in runs_them)
             runs_them = frozenset()
         offers = self._offers(request.caller, declared)
@@ -197,11 +201,11 @@ class ServerTools(ToolPlanner):
         bounds = LoopBounds(self.limits.max_rounds, max_calls, self.limits.max_time)
         loop = ToolLoop({name: _offered(offer) for name, offer in by_name.items()}, bounds, _new_id)
         if approved and endpoint.generates:
+            writer = await self._client_writer(request, declared)  # nothing runs for a request that cannot be read
             if request.fields.stream:
-                writer = await self._client_writer(request, declared)
                 begun.send_with(writer, context.reply, self.keep_alive)
             await context.run_cancellable(
-                self._run_approved(request.caller, context.charge, approved, by_name, loop, begun, usage)
+                self._run_approved(request.caller, context, approved, by_name, loop, begun, usage)
             )
             context.raise_if_ended()
         results = {call.approval: call for call in begun.calls}
@@ -251,7 +255,8 @@ class ServerTools(ToolPlanner):
         context = request.call
         prompt, _ = await context.process(read_prompt, request.endpoint.dialect, request.body)
         prompt.stream = bool(request.fields.stream)
-        prompt.echoed["tools"] = without_secrets(declared.fields.get("tools"))
+        tools = without_secrets(declared.fields.get("tools"))
+        prompt.echoed["tools"] = [] if tools is None or bytes(tools) == b"null" else tools
         return self.upstream_client.formatter.answer_writer(prompt, context.decision.id, request.fields.model)
 
     def _runs_them(self, serve: Serve, endpoint: Endpoint) -> bool:
@@ -338,7 +343,7 @@ class ServerTools(ToolPlanner):
     async def _run_approved(
         self,
         caller: Caller,
-        charge: Charge | None,
+        context: RequestContext,
         approved: Sequence[McpAnswer],
         by_name: Mapping[str, Offer],
         loop: ToolLoop,
@@ -365,13 +370,14 @@ class ServerTools(ToolPlanner):
                 ]
                 run_it = partial(self.runner.call, tool, call.name, object_of(command.argument) or {})
                 result = await self.runner.once(
-                    caller.name, names, partial(paid_if_possible, charge, tool, run_it, usage.note)
+                    caller.name, names, partial(paid_if_possible, context.charge, tool, run_it, usage.note)
                 )
             for following in loop.on_result(call.id, result.pages, result.error, result.seconds):
                 begun.note(following)
 
+        commands = await context.process(loop.on_approved, calls)
         async with asyncio.TaskGroup() as group:
-            for command in loop.on_approved(calls):
+            for command in commands:
                 begun.note(command)
                 if isinstance(command, Run):
                     name = functions[command.call.server, command.call.name]
@@ -385,6 +391,9 @@ class ServerTools(ToolPlanner):
         nonce = call.id[:NONCE]
         text = approval_text(nonce, caller.name, call.server, call.name, call.arguments)
         return nonce + self.upstream_client.formatter.signer.sign("approval", text).rpartition(".")[2].rstrip("=")
+
+    def _asked_for_all(self, answers: Sequence[McpAnswer], caller: Caller) -> bool:
+        return all(self._asked_for(answer, caller) for answer in answers)
 
     def _asked_for(self, answer: McpAnswer, caller: Caller) -> bool:
         """Whether Stoker asked this caller to approve this call."""
