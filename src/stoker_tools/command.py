@@ -13,6 +13,7 @@ with `network` is run.
 from __future__ import annotations
 
 import asyncio
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -63,13 +64,14 @@ NO_NAMESPACES = (
 
 
 def may_be_run(tool: Tool) -> bool:
-    """Whether its sandbox is as the configuration says. Blocks the first time."""
+    """Whether its sandbox is as the configuration says. Blocks until the sandbox is known."""
     return tool.network or bool(isolation_method().prefix)
 
 
 def without_namespaces(tool: Tool) -> str:
     """What the operator can do about it."""
-    return f"allow user namespaces (`unshare -r true`), or accept it: network = true in [tools.{tool.name}]"
+    accept = f"accept it: network = true in [tools.{tool.name}]"
+    return f"allow user namespaces (`unshare -r true`), or {accept}" if sys.platform == "linux" else accept
 
 
 async def _output(tool: Tool, data: bytes) -> bytes:

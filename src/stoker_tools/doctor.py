@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,7 +72,8 @@ def _tool(tool: Tool) -> DoctorFinding:
     if tool.kind is ToolService.FETCH:
         return DoctorFinding(part, DoctorHealth.OK, "fetches public pages that a conversation names")
     if tool.kind is ToolService.COMMAND and not may_be_run(tool):
-        return DoctorFinding(part, DoctorHealth.FAIL, NO_NAMESPACES, without_namespaces(tool), "unshare -r true")
+        show = "unshare -r true" if sys.platform == "linux" else tool.check_command
+        return DoctorFinding(part, DoctorHealth.FAIL, NO_NAMESPACES, without_namespaces(tool), show)
     runner = ToolRunner(time.monotonic, PublicFetcher())
     result = asyncio.run(runner.run(tool, SearchQuery(tool.sample, 3)))
     if result.error:

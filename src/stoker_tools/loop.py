@@ -159,8 +159,9 @@ class ToolLoop:
             tool = self._offered[asked.name]
             is_too_long = self.is_too_long(asked.name, len(asked.arguments))
             given = None if is_too_long else object_of(asked.arguments)
-            shown = msgspec.json.encode({} if given is None else given).decode()
             argument = _argument(tool.kind, given)
+            is_too_long = is_too_long or len(argument or "") > LONGEST[tool.kind]
+            shown = msgspec.json.encode({} if given is None or is_too_long else given).decode()
             call = ServerCall(self._make_id(), tool.kind, shown, server=tool.server, name=tool.name)
             self.results.append((asked, call))
             key = asked.name, argument or ""
@@ -198,6 +199,10 @@ class ToolLoop:
             call.pages, call.error = pages, error
         commands: list[Command] = [End(call) for call in waiting]
         return commands if self._running else [*commands, self._follow()]
+
+    def waiting_for(self, id: str) -> list[ServerCall]:
+        """The calls that wait for one that runs, itself included."""
+        return list(self._running[id])
 
     def stop(self) -> None:
         """What the model is asked next is the last."""

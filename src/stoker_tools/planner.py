@@ -35,7 +35,7 @@ from stoker.domain.answer import (
     ToolEnded,
     ToolsListed,
 )
-from stoker.domain.decision import Attempt, Candidate, ToolRecord
+from stoker.domain.decision import Attempt, Candidate, Decision, ToolRecord
 from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import ClientError, StokerError, UpstreamError
 from stoker.domain.key import Key
@@ -45,7 +45,7 @@ from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, W
 from stoker.exchange.attempts import AttemptHooks
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.planner import Answer as PlannedAnswer
-from stoker.exchange.planner import Candidates, PlannedRequest, PreparedRequest, ToolAnswer, ToolPlanner
+from stoker.exchange.planner import Candidates, PlannedRequest, PreparedRequest, ToolPlanner
 from stoker.exchange.request_context import RequestContext
 from stoker.exchange.upstream_client import PASSED_ON, AnswerReading, UpstreamClient
 from stoker.request.codec.body_fields import read_body_fields
@@ -80,7 +80,7 @@ from stoker_tools.loop import (
     ToolLoop,
 )
 from stoker_tools.mcp_declared import NONCE, McpAnswer, McpFunction, approval_not_found, approval_text, object_of
-from stoker_tools.paying import NO_MONEY, paid
+from stoker_tools.paying import paid, paid_if_possible
 from stoker_tools.reading import AnswerSoFar, RoundReader, visible
 from stoker_tools.result_text import ARGUMENT, cut_results, model_text
 from stoker_tools.running import CallResult, ToolRunner
@@ -90,6 +90,8 @@ from stoker_tools.tables import LoopLimits, Missing, Tool
 _DIALECTS = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
 _STATUS = {"url_not_allowed": 400, "too_many_requests": 429}
 """Of calls that fail without a model. Others are 502."""
+MOST_APPROVED = 100
+"""Calls that one request may approve."""
 _LEAST_RESULT = 400
 """Characters of a result that are still worth reading."""
 
@@ -156,12 +158,14 @@ class ServerTools(ToolPlanner):
         if approved or unknown:
             # A cloud of the plan gets what it may have asked for itself. Where there is none, the client may bring its
             # own pair of request and approval: it can have each of these tools called without asking anybody.
-            is_own = not unknown and all(self._asked_for(answer, request.caller) for answer in approved)
-            if able and not is_own:
+            if able and (unknown or not await context.process(self._asked_for_all, approved, request.caller)):
                 return for_able
             if unknown:
                 not_found = approval_not_found(unknown)
                 return await self._failed(request, declared, not_found, not_found)
+            if len(approved) > MOST_APPROVED:
+                text = f"'input' approves {len(approved)} calls that have not run: at most {MOST_APPROVED} at once"
+                raise ClientError(text, code="too_many_approvals", param="input")
             plan = tuple(one for one in plan if one.serve.name not in runs_them)
             runs_them = frozenset()
         offers = self._offers(request.caller, declared)
@@ -192,15 +196,16 @@ class ServerTools(ToolPlanner):
             mcp = {name: offer.mcp for name, offer in listed.items() if offer.mcp is not None}
             names = FunctionNames(names.kinds, mcp, frozenset(one.declared.name for one in servers))
         begun = BegunAnswer(self._listings(dialect, servers, names))
+        usage = ToolUsage(context.decision)
         max_calls = _least(declared.max_calls, self.limits.max_calls)
         bounds = LoopBounds(self.limits.max_rounds, max_calls, self.limits.max_time)
         loop = ToolLoop({name: _offered(offer) for name, offer in by_name.items()}, bounds, _new_id)
         if approved and endpoint.generates:
+            writer = await self._client_writer(request, declared)  # nothing runs for a request that cannot be read
             if request.fields.stream:
-                writer = await self._client_writer(request, declared)
                 begun.send_with(writer, context.reply, self.keep_alive)
             await context.run_cancellable(
-                self._run_approved(request.caller, context.charge, approved, by_name, loop, begun)
+                self._run_approved(request.caller, context, approved, by_name, loop, begun, usage)
             )
             context.raise_if_ended()
         results = {call.approval: call for call in begun.calls}
@@ -226,7 +231,8 @@ class ServerTools(ToolPlanner):
         if not endpoint.generates or not is_offered:
             context.notes += () if first is as_sent else notes
             return PreparedRequest(*first, Candidates(plan, candidates.hooks))
-        hooks = ToolAttempts(self, context, by_name, loop, written, bool(fields.stream), candidates.hooks, begun)
+        hooks = ToolAttempts(self, context, by_name, loop, written, bool(fields.stream), candidates.hooks, begun,
+                             usage)  # fmt: skip
         hooks.runs_them, hooks.notes, hooks.caller = runs_them, notes, request.caller
         return PreparedRequest(*first, Candidates(plan, hooks))
 
@@ -249,7 +255,8 @@ class ServerTools(ToolPlanner):
         context = request.call
         prompt, _ = await context.process(read_prompt, request.endpoint.dialect, request.body)
         prompt.stream = bool(request.fields.stream)
-        prompt.echoed["tools"] = without_secrets(declared.fields.get("tools"))
+        tools = without_secrets(declared.fields.get("tools"))
+        prompt.echoed["tools"] = [] if tools is None or bytes(tools) == b"null" else tools
         return self.upstream_client.formatter.answer_writer(prompt, context.decision.id, request.fields.model)
 
     def _runs_them(self, serve: Serve, endpoint: Endpoint) -> bool:
@@ -257,8 +264,9 @@ class ServerTools(ToolPlanner):
         return self.upstream_client.formatter.runs_server_tools(serve, target, endpoint)
 
     async def run_tool(
-        self, caller: Caller, charge: Charge | None, kind: ServerToolKind, argument: str, results: int
-    ) -> ToolAnswer:
+        self, caller: Caller, charge: Charge | None, kind: ServerToolKind, argument: str, results: int,
+        on_cost: Callable[[float], None],
+    ) -> list[WebPage]:  # fmt: skip
         """See the base. The client names the address itself, so a page may be any public one."""
         tool = next((one for one in self.tools.values() if one.answers is kind and may_use(caller.key, one)), None)
         if tool is None:
@@ -268,13 +276,17 @@ class ServerTools(ToolPlanner):
             raise ClientError(f"'{ARGUMENT[kind]}' is too long: at most {LONGEST[kind]} characters",
                               code=TOO_LONG[kind], param=ARGUMENT[kind])  # fmt: skip
         query = SearchQuery(argument, min(results, tool.max_results), hosts=tool.hosts)
-        with paid(charge, tool) as payment:
-            result = payment.of(await self.runner.run(tool, query))
+
+        def note(tool: Tool, result: CallResult) -> None:
+            if result.is_paid and tool.cost:
+                on_cost(tool.cost)
+
+        result = await paid(charge, tool, partial(self.runner.run, tool, query), note)
         if result.error:
             status = _STATUS.get(result.error, 502)
             text = f"{kind.value} failed ({result.error}); `stoker tools try {tool.name} ARG` shows the operator why"
             raise StokerError(text, code=result.error, status=status, retry_after=1.0 if status == 429 else None)
-        return ToolAnswer(result.pages, tool.cost)
+        return result.pages
 
     def _servers(self, caller: Caller, declared: Declared) -> list[Offer]:
         """The MCP servers that the request names, and the caller may use. Raises ClientError 400: the name is that of
@@ -331,11 +343,12 @@ class ServerTools(ToolPlanner):
     async def _run_approved(
         self,
         caller: Caller,
-        charge: Charge | None,
+        context: RequestContext,
         approved: Sequence[McpAnswer],
         by_name: Mapping[str, Offer],
         loop: ToolLoop,
         begun: BegunAnswer,
+        usage: ToolUsage,
     ) -> None:
         """The calls that the client has approved, of tools that this request offers: so of those that the caller may
         use. One runs once: to the same request sent again, its result is given again.
@@ -351,23 +364,20 @@ class ServerTools(ToolPlanner):
         async def run(command: Run, tool: Tool) -> None:
             call = command.call
             async with limit:
-                same = approval_text(call.approval, caller.name, call.server, call.name, command.argument)
-                try:
-                    with paid(charge, tool) as payment:
-                        result, ran_now = await self.runner.call_once(
-                            caller.name, same, tool, call.name, object_of(command.argument) or {}
-                        )
-                        if ran_now:
-                            payment.of(result)
-                except ClientError:
-                    result, ran_now = NO_MONEY, True
-            if ran_now:
-                begun.results.append((tool, result))
+                names = [
+                    approval_text(one.approval, caller.name, call.server, call.name, command.argument)
+                    for one in loop.waiting_for(call.id)
+                ]
+                run_it = partial(self.runner.call, tool, call.name, object_of(command.argument) or {})
+                result = await self.runner.once(
+                    caller.name, names, partial(paid_if_possible, context.charge, tool, run_it, usage.note)
+                )
             for following in loop.on_result(call.id, result.pages, result.error, result.seconds):
                 begun.note(following)
 
+        commands = await context.process(loop.on_approved, calls)
         async with asyncio.TaskGroup() as group:
-            for command in loop.on_approved(calls):
+            for command in commands:
                 begun.note(command)
                 if isinstance(command, Run):
                     name = functions[command.call.server, command.call.name]
@@ -381,6 +391,9 @@ class ServerTools(ToolPlanner):
         nonce = call.id[:NONCE]
         text = approval_text(nonce, caller.name, call.server, call.name, call.arguments)
         return nonce + self.upstream_client.formatter.signer.sign("approval", text).rpartition(".")[2].rstrip("=")
+
+    def _asked_for_all(self, answers: Sequence[McpAnswer], caller: Caller) -> bool:
+        return all(self._asked_for(answer, caller) for answer in answers)
 
     def _asked_for(self, answer: McpAnswer, caller: Caller) -> bool:
         """Whether Stoker asked this caller to approve this call."""
@@ -513,8 +526,6 @@ class BegunAnswer:
         self.listings = listings
         self.calls: list[ServerCall] = []
         """That the client approved."""
-        self.results: list[tuple[Tool, CallResult]] = []
-        """Of those that ran for this request."""
         self.events: list[Event] = [ToolsListed(at, listing) for at, listing in enumerate(listings)]
         """Of a stream, in order."""
         self.told: list[Event] = []
@@ -545,6 +556,23 @@ class BegunAnswer:
             self._send(event)
 
 
+class ToolUsage:
+    """What one request did with tools, call by call, as its decision has it."""
+
+    def __init__(self, decision: Decision) -> None:
+        self._decision = decision
+        self._records: dict[str, ToolRecord] = {}
+
+    def note(self, tool: Tool, result: CallResult) -> None:
+        record = self._records.setdefault(tool.name, ToolRecord(tool.name, tool.answers.value))
+        record.calls += 1
+        record.failed += bool(result.error)
+        record.seconds += result.seconds
+        record.bytes += result.bytes
+        record.cost += tool.cost if result.is_paid else 0.0
+        self._decision.tools = list(self._records.values())
+
+
 class ToolAttempts:
     """The attempts of one request whose tools Stoker runs. `inner`: the hooks of the plan's maker, which hear of each
     attempt; what they would check of the answer is not checked.
@@ -560,6 +588,7 @@ class ToolAttempts:
         is_streamed: bool,
         inner: AttemptHooks | None,
         begun: BegunAnswer,
+        usage: ToolUsage,
     ) -> None:
         """`offers`: by the names that the model knows. `loop`: after the calls that were approved."""
         self.attempts: list[Attempt] = [] if inner is None else inner.attempts
@@ -598,9 +627,7 @@ class ToolAttempts:
         self._cuts = 0
         """How often the newest results were cut."""
         self._serve_context: int | None = None
-        self._records: dict[str, ToolRecord] = {}
-        for tool, result in begun.results:
-            self._record(tool, result)
+        self._usage = usage
 
     # -- the plan ------------------------------------------------------------------------------------------------------
 
@@ -619,8 +646,6 @@ class ToolAttempts:
             self._inner.end(error, retry_after)
         elif len(self.attempts) > 1:
             self._context.decision.tried = self.attempts
-        if self._records:
-            self._context.decision.tools = list(self._records.values())
         if self._loop.rounds:
             decision, attempt = self._context.decision, self.attempts[-1]
             decision.input_tokens, decision.output_tokens = attempt.input_tokens, attempt.output_tokens
@@ -779,13 +804,10 @@ class ToolAttempts:
         tool = offer.tool
         if tool.answers is ServerToolKind.FETCH and same_address(run.argument) not in self._known:
             result = CallResult([], "url_not_in_prior_context", 0.0, 0)
+            self._usage.note(tool, result)
         else:
-            try:
-                with paid(self._context.charge, tool) as payment:
-                    result = payment.of(await self._result_of(offer, run.argument))
-            except ClientError:
-                result = NO_MONEY
-        self._record(tool, result)
+            call = partial(self._result_of, offer, run.argument)
+            result = await paid_if_possible(self._context.charge, tool, call, self._usage.note)
         if self._fetches:
             size = sum(len(page.text) for page in result.pages)
             self._known |= await off_the_loop(size, _addresses_of, result.pages)
@@ -797,14 +819,6 @@ class ToolAttempts:
             return await runner.call(offer.tool, offer.mcp.tool.name, object_of(argument) or {})
         most = None if offer.declared.max_tokens is None else 4 * offer.declared.max_tokens
         return await runner.run(offer.tool, offer.query(argument), most)
-
-    def _record(self, tool: Tool, result: CallResult) -> None:
-        record = self._records.setdefault(tool.name, ToolRecord(tool.name, tool.answers.value))
-        record.calls += 1
-        record.failed += bool(result.error)
-        record.seconds += result.seconds
-        record.bytes += result.bytes
-        record.cost += tool.cost if result.is_answered else 0.0
 
     def _say_results(self, reader: RoundReader) -> None:
         """What the model is told next: its own answer, and what came of its calls."""

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stoker.domain.answer import TOOL_SAID_ERROR
@@ -55,11 +55,13 @@ class CallResult(NamedTuple):
     """For the operator."""
     has_begun: bool = True
     """Something was, or may have been, sent to the tool."""
+    was_cut_off: bool = False
+    """Nobody waited for the answer any longer: the tool may have worked."""
 
     @property
-    def is_answered(self) -> bool:
-        """The tool has answered, be it that it failed: the call costs what calls cost."""
-        return not self.error or self.error == TOOL_SAID_ERROR
+    def is_paid(self) -> bool:
+        """The call costs what calls cost: the tool has answered, be it that it failed, or may have worked."""
+        return not self.error or self.error == TOOL_SAID_ERROR or self.was_cut_off
 
     def document(self) -> dict[str, object]:
         pages = [{"title": page.title, "url": page.url, "age": page.age, "text": page.text} for page in self.pages]
@@ -67,9 +69,9 @@ class CallResult(NamedTuple):
 
 
 MINUTE = 60.0
-CUT_OFF = CallResult([], "may_have_run", 0.0, 0, "the client left during the call")
-MOST_ONCE = 100
-"""Results of calls that run once that are kept, of each caller."""
+CUT_OFF = CallResult([], "may_have_run", 0.0, 0, "the client left during the call", was_cut_off=True)
+MOST_ONCE, MOST_ONCE_IN_ALL = 100, 1000
+"""Results of calls that run once that are kept, of each caller and of all. One has `characters` of the tool at most."""
 
 
 class ToolRunner:
@@ -107,29 +109,38 @@ class ToolRunner:
 
         return await self._bounded(tool, called, None)
 
-    async def call_once(
-        self, caller: str, same: str, tool: Tool, name: str, arguments: Mapping[str, Any]
-    ) -> tuple[CallResult, bool]:
-        """As `call`, but what is the `same` of a caller does not run again: it gets what came of the first, even if
-        that was cut off. And whether it ran now. Of each caller the last MOST_ONCE are known.
+    async def once(self, caller: str, names: Sequence[str], call: Callable[[], Awaitable[CallResult]]) -> CallResult:
+        """What came of the call that this caller made by one of these `names`, even if it was cut off. Only if there
+        was none, `call` runs, and is known by all of them. Of each caller the last MOST_ONCE are known, as far as those
+        of all are not too many: then the caller with most loses its first.
         """
-        key = hashlib.sha256(same.encode("utf-8", "replace")).hexdigest()
+        keys = [hashlib.sha256(name.encode("utf-8", "replace")).hexdigest() for name in names]
         known = self._once.setdefault(caller, {})
-        running = known.get(key)
+        running = next((known[key] for key in keys if key in known), None)
         if running is not None:
-            return await asyncio.shield(running), False
-        running = known[key] = asyncio.get_running_loop().create_future()
+            for key in keys:
+                known.setdefault(key, running)
+            return await asyncio.shield(running)
+        running = asyncio.get_running_loop().create_future()
+        known.update(dict.fromkeys(keys, running))
         result = CUT_OFF
         try:
-            result = await self.call(tool, name, arguments)
+            result = await call()
         finally:
-            if not result.has_begun:
-                del known[key]
             running.set_result(result)
-            ended = [one for one, future in known.items() if future.done()]
-            for one in ended[: max(0, len(known) - MOST_ONCE)]:
-                del known[one]
-        return result, True
+            if not result.has_begun:
+                for key in [one for one, future in known.items() if future is running]:
+                    del known[key]
+            self._forget(known)
+        return result
+
+    def _forget(self, known: dict[str, asyncio.Future[CallResult]]) -> None:
+        """What is too much. What still runs stays."""
+        _drop_first(known, len(known) - MOST_ONCE)
+        while sum(map(len, self._once.values())) > MOST_ONCE_IN_ALL:
+            if not _drop_first(max(self._once.values(), key=len), 1):
+                break
+        self._once = {caller: results for caller, results in self._once.items() if results}
 
     async def by_hand(self, tool: Tool, argument: str, arguments: Mapping[str, Any]) -> CallResult:
         """One call that an operator makes. `argument`: what to search for, the address to fetch, or the tool of an MCP
@@ -178,7 +189,14 @@ class ToolRunner:
             return self._failed(tool, counts, error, self._now() - began)
         except TimeoutError:
             late = ToolFailed("unavailable", f"no answer within {tool.timeout:g} s ([tools.{tool.name}] timeout)")
-            return self._failed(tool, counts, late, self._now() - began)
+            counts.cost += tool.cost
+            return self._failed(tool, counts, late, self._now() - began)._replace(was_cut_off=True)
+        except asyncio.CancelledError:
+            counts.calls += 1
+            counts.failed += 1
+            counts.seconds += self._now() - began
+            counts.cost += tool.cost
+            raise
         except Exception:
             log.exception("tool '%s' failed inside Stoker", tool.name)
             broken = ToolFailed("unavailable", "Stoker failed; its log says how")
@@ -202,6 +220,14 @@ class ToolRunner:
         counts.problem = counts.last_failure = error.why
         counts.failed_at = self._wall()
         return CallResult([], error.error, seconds, 0, error.why, not isinstance(error, NotBegun))
+
+
+def _drop_first(known: dict[str, asyncio.Future[CallResult]], many: int) -> bool:
+    """So many results that came first. Whether there was one."""
+    ended = [key for key, future in known.items() if future.done()][: max(0, many)]
+    for key in ended:
+        del known[key]
+    return bool(ended)
 
 
 async def _fitted(pages: list[WebPage], characters: int) -> list[WebPage]:

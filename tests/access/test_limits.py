@@ -201,6 +201,19 @@ def test_an_answer_without_a_ceiling_reserves_what_is_left_at_most() -> None:
     assert used(one) == [20]
 
 
+def test_a_refund_takes_nothing_off_a_day_that_began_later() -> None:
+    one = quota(cost_per_day=1.0)
+    now = NOON
+    charge = Charge((one,), lambda: now)
+    early = charge.spend(0.25)
+    now += 86_400
+    charge.spend(0.5)
+    charge.refund(0.25, early)
+    assert used(one, now) == [0.5]
+    charge.refund(0.5, charge.spend(0.5))
+    assert used(one, now) == [0.5]
+
+
 @given(st.integers(0, 4000), st.none() | st.integers(0, 10_000), st.integers(1, 5000))
 def test_a_charge_leaves_nothing_reserved(size: int, budget: int | None, limit: int) -> None:
     one = quota(tokens_per_minute=limit, output_tokens_per_minute=limit, cost_per_day=1.0)

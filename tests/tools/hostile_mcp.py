@@ -52,6 +52,8 @@ def answer(arguments: dict[str, Any]) -> dict[str, Any] | None:
             return {"content": [], "structuredContent": {"a": MARK}}
         case "hang":
             return None
+        case "some" if arguments.get("n"):
+            return None
         case "notes":
             say(method="notifications/message", params={"level": MARK, "data": MARK})
     return {"content": [{"type": "text", "text": f"ok {json.dumps(arguments)}"}]}

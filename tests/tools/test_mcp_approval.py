@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.key import Key
 from stoker.domain.serve import FallbackCause, Secret, Translation
 from stoker_lab.testing.client import compose_request
-from stoker_tools.running import MOST_ONCE
+from stoker_tools.planner import MOST_APPROVED
+from stoker_tools.running import MOST_ONCE, MOST_ONCE_IN_ALL, CallResult
 
 CHAT_ONLY = a_serve(dialects=frozenset((Dialect.CHAT,)))
 CLOUD = a_serve(dialects=frozenset((Dialect.RESPONSES,)), translation=Translation(cloud=True), fallback="b")
@@ -170,8 +172,40 @@ async def test_one_callers_approvals_do_not_push_out_anothers(stage: Stage) -> N
         tool = hostile("ok")
         for caller, ids in (("a", ["first"]), ("b", map(str, range(MOST_ONCE + 5))), ("a", ["first"]), ("b", ["0"])):
             for id in ids:
-                await runner.call_once(caller, id, tool, "t", {})
+                await runner.once(caller, [id], lambda: runner.call(tool, "t", {}))
         assert servers.calls == MOST_ONCE + 7
+
+
+@story(CHAT_ONLY)
+async def test_results_of_all_callers_are_bounded_and_who_has_most_loses_the_first(stage: Stage) -> None:
+    runner = use(stage, hostile("ok")).runner
+    ran: list[str] = []
+
+    async def call(name: str) -> CallResult:
+        ran.append(name)
+        return CallResult([], "", 0.0, 0)
+
+    full = MOST_ONCE_IN_ALL // MOST_ONCE
+    for caller, many in (("few", 1), *((f"c{at}", MOST_ONCE) for at in range(full))):
+        for at in range(many):
+            await runner.once(caller, [str(at)], partial(call, f"{caller} {at}"))
+    assert len(ran) == 1 + MOST_ONCE_IN_ALL
+    for caller in ("few", *(f"c{at}" for at in range(full))):
+        await runner.once(caller, [str(MOST_ONCE - 1) if caller != "few" else "0"], partial(call, "again"))
+    assert "again" not in ran
+    await runner.once("c0", ["0"], partial(call, "again"))
+    assert ran[-1] == "again"
+
+
+@story(CHAT_ONLY)
+async def test_one_call_that_was_approved_under_two_ids_is_known_by_both(stage: Stage) -> None:
+    async with using(stage, hostile("ok")) as servers:
+        first, second = (own_pair(id)[1] for id in ("first", "second"))
+        for given in (granted(first, second), granted(second), granted(second, first), granted(first)):
+            answer = await ask(stage, request_of(given), worded("done"))
+            assert set(outcomes(answer)) == {"ok {}"}
+        assert servers.calls == 1
+        stage.decisions.clear()
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
@@ -202,6 +236,47 @@ def test_an_answer_to_no_request_is_a_response_that_failed(is_streamed: bool) ->
             stage.decisions.clear()
 
     played()
+
+
+@story(CHAT_ONLY)
+async def test_a_response_that_failed_for_a_request_without_tools_is_one_by_the_official_types(stage: Stage) -> None:
+    answer = {"type": "mcp_approval_response", "approval_request_id": "r1", "approve": True}
+    async with using(stage, hostile("ok")):
+        found = await ask(stage, request_of([answer], tools=None))
+        assert (found["status"], found["tools"]) == ("failed", [])
+        Response.model_validate(found)
+        stage.decisions.clear()
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("fields", [{"temperature": "hot"}, {"include": "x"}])
+def test_an_approved_call_does_not_run_for_a_request_that_is_refused(fields: dict[str, Any], is_streamed: bool) -> None:
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with using(stage, hostile("ok")) as servers:
+            answer = await asyncio.wait_for(ask(stage, request_of(own_pair(), stream=is_streamed, **fields)), 5)
+            assert answer["error"]["type"] == "invalid_request_error"
+            assert servers.calls == 0
+            stage.decisions.clear()
+
+    played()
+
+
+@story(CHAT_ONLY)
+async def test_one_request_approves_so_many_calls_and_arguments_that_are_too_long_are_not_said_again(
+    stage: Stage,
+) -> None:
+    async with using(stage, hostile("ok")) as servers:
+        many = [own_pair(f"r{at}")[1] for at in range(MOST_APPROVED + 1)]
+        answer = await ask(stage, request_of(granted(*many)))
+        assert answer["error"]["code"] == "too_many_approvals"
+        assert str(MOST_APPROVED) in answer["error"]["message"]
+        long = json.dumps({"a": "x" * 100_000})
+        answer = await ask(stage, request_of(own_pair(arguments=long)), worded("no"))
+        (call,) = [item for item in answer["output"] if item["type"] == "mcp_call"]
+        assert (call["error"]["message"], call["arguments"]) == ("request_too_large", "{}")
+        assert servers.calls == 0
+        stage.decisions.clear()
 
 
 @story(CLOUD, LOCAL)

@@ -28,6 +28,7 @@ from tests.tools.tool_stage import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.key import Key, UsageLimits
 from stoker.domain.serve import Secret
+from stoker.domain.server_tools import ServerToolKind
 from stoker.gateway.explain.facts import facts
 from stoker_lab.testing.client import compose_request
 from stoker_tools.running import ToolRunner
@@ -148,6 +149,86 @@ def test_an_approved_call_is_paid_once() -> None:
             assert call["error"]["message"] == "max_uses_exceeded"
             assert servers.calls == 1
             stage.decisions.clear()
+
+    played()
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_approved_call_sent_again_costs_nothing_though_no_money_is_left(is_late: bool) -> None:
+    """Both after it has run, and while it runs."""
+
+    @story(CHAT_ONLY, keys=(a_key(cost_per_day=0.15),))
+    async def played(stage: Stage) -> None:
+        way = "hang" if is_late else "ok"
+        async with using(stage, hostile(way, cost=0.1, timeout=0.5)) as servers:
+            items = await approved(stage, key="s-0")
+            clients = [await stage.client() for _ in range(2)]
+            for client in clients:
+                await client.send(request_of(items, key="s-0"))
+                if not is_late:
+                    (await stage.asked()).reply(worded("done"))
+            for client in clients:
+                if is_late:
+                    (await stage.asked()).reply(worded("done"))
+                (call,) = [item for item in (await client.reply()).json()["output"] if item["type"] == "mcp_call"]
+                assert (call["error"] or {}).get("message") == ("unavailable" if is_late else None)
+            assert servers.calls == 1
+            assert money(stage) == pytest.approx((0.1, 0.1))
+            stage.decisions.clear()
+            stage.complaints.clear()
+
+    played()
+
+
+def test_approved_calls_that_ran_are_in_the_decision_though_the_client_left_before_the_model_was_asked() -> None:
+    @story(CHAT_ONLY, keys=(a_key(cost_per_day=1.0),))
+    async def played(stage: Stage) -> None:
+        async with using(stage, hostile("some", cost=0.1)) as servers:
+            items = await approved(stage, '{"n":0}', '{"n":1}', key="s-0")
+            await stage.sealed()
+            client = await stage.client()
+            await client.send(request_of(items, key="s-0"))
+            counts = stage.flow.settings.tool_planner.runner.counts_of(hostile("some"))
+            await stage.until(lambda: servers.calls == 2 and counts.calls == 1)
+            client.abort()
+            await stage.until(lambda: len(stage.decisions) == 2)
+            decision = stage.decisions[-1]
+            assert decision.outcome == "client_left"
+            (record,) = decision.tools
+            assert (record.calls, record.failed, record.cost) == (2, 1, 0.2)  # of one nobody knows
+            assert money(stage) == pytest.approx((0.2, 0.2))
+            assert counts.cost == pytest.approx(0.2)
+            stage.decisions.clear()
+
+    played()
+
+
+def test_who_leaves_during_a_call_has_paid_it() -> None:
+    @story(CHAT_ONLY, keys=(a_key(cost_per_day=0.25),))
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            planner = use(stage, searxng(site, cost=0.1))
+            counts = planner.runner.counts
+            site.answer = lambda path: None
+            for many in (1, 2):
+                client = await stage.client()
+                await client.send(compose_request("POST", "/api/web_search", {"query": f"q{many}"}, HEADERS))
+                await stage.until(lambda: len(site.asked) == many)  # noqa: B023
+                client.abort()
+                await stage.until(lambda: not counts["web"].active)
+            client = await stage.client()
+            await client.send(compose_request("POST", "/api/web_search", {"query": "q3"}, HEADERS))
+            assert (await client.reply()).status == 429
+            assert len(site.asked) == 2
+            assert money(stage)[0] == pytest.approx(0.2)
+            assert (counts["web"].calls, counts["web"].cost) == (2, pytest.approx(0.2))
+            (entry,) = stage.door.keyring.entries().values()
+            told: list[float] = []  # what usage hears
+            left = asyncio.create_task(planner.run_tool(entry.caller, None, ServerToolKind.SEARCH, "q", 1, told.append))
+            await stage.until(lambda: len(site.asked) == 3)
+            left.cancel()
+            await asyncio.wait([left])
+            assert told == [0.1]
 
     played()
 

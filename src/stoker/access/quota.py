@@ -122,18 +122,19 @@ class Charge:
         self.spend(amount)
         self._cost += amount
 
-    def spend(self, amount: float) -> None:
-        """Money for a call of a tool, which no serve counts. Raises as `reserve_tokens`."""
+    def spend(self, amount: float) -> float:
+        """Money for a call of a tool, which no serve counts, and when that was. Raises as `reserve_tokens`."""
         at = self._now()
         for quota in self._quotas:
             quota.account.check_cost(amount, at)
         for quota in self._quotas:
             quota.account.add_cost(amount)
+        return at
 
-    def refund(self, amount: float) -> None:
-        """The call was not answered: it costs nothing."""
+    def refund(self, amount: float, spent_at: float) -> None:
+        """The call costs nothing. A window that began since it was spent stays as it is."""
         for quota in self._quotas:
-            quota.account.add_cost(-amount)
+            quota.account.correct(0, 0, -amount, spent_at)
 
     def settle(self, used: Amounts) -> None:
         """Replace everything that was reserved by what was used, and count the request out. What was spent stays."""

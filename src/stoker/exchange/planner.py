@@ -122,14 +122,6 @@ class PreparedRequest(NamedTuple):
     candidates: Candidates
 
 
-class ToolAnswer(NamedTuple):
-    """What one call of a tool brought."""
-
-    pages: list[WebPage]
-    cost: float = 0.0
-    """Money."""
-
-
 class ToolPlanner(Planner):
     """Runs the tools that a request leaves to the server, web search for one. It answers to no names: it is asked about
     each request that may have such tools, once its serves are known.
@@ -143,11 +135,12 @@ class ToolPlanner(Planner):
         return None
 
     async def run_tool(
-        self, caller: Caller, charge: Charge | None, kind: ServerToolKind, argument: str, results: int
-    ) -> ToolAnswer:
+        self, caller: Caller, charge: Charge | None, kind: ServerToolKind, argument: str, results: int,
+        on_cost: Callable[[float], None],
+    ) -> list[WebPage]:  # fmt: skip
         """What one call brings that a client makes itself, without a model. `charge`: pays for it. `results`: of a
-        search, at most. On cancel nothing of it runs any more. Raises StokerError: there is no such tool for this
-        caller, or the call failed.
+        search, at most. `on_cost` hears what it costs, also if it is cancelled. On cancel nothing of it runs any more.
+        Raises StokerError: there is no such tool for this caller, or the call failed.
         """
         text = f"{kind.value} is not set up on this Stoker; the operator can add [tools.NAME]"
         raise ClientError(text, code="server_tool_missing")

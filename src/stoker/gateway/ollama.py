@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from stoker.access.caller import Caller
@@ -104,11 +105,10 @@ class OllamaEndpoints:
             raise ClientError("'max_results' must be a whole number from 1", code="bad_field", param="max_results")
         charge = caller.enter()
         try:
-            pages, cost = await tools.run_tool(caller, charge, kind, argument, results)
+            note = partial(self._note_cost, caller.key)
+            pages = await tools.run_tool(caller, charge, kind, argument, results, note)
         finally:
             caller.leave(charge)
-        if cost:
-            self._note_cost(caller.key, cost)
         if kind is ServerToolKind.SEARCH:
             return {"results": [{"title": page.title, "url": page.url, "content": page.text} for page in pages]}
         page = pages[0] if pages else WebPage(argument)

@@ -127,13 +127,29 @@ def _is_running(mark: str) -> bool:
 
 def test_where_unshare_is_not_granted_it_runs_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    sandbox.isolation_method.cache_clear()
-    try:
-        found = run_program("", "")
-    finally:
-        monkeypatch.undo()
-        sandbox.isolation_method.cache_clear()
-    assert found.end is SandboxOutcome.PASSED
+    monkeypatch.setattr(sandbox, "_found", None)
+    assert run_program("", "").end is SandboxOutcome.PASSED
+
+
+def test_a_better_way_that_failed_once_is_tried_again_later_and_the_best_is_known_for_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    best, last = IsolationMethod(("/bin/sh",)), IsolationMethod()
+    now, works, tried = 0.0, False, 0
+
+    def passes(method: IsolationMethod) -> bool:
+        nonlocal tried
+        tried += 1
+        return works
+
+    monkeypatch.setattr(sandbox, "_found", None)
+    monkeypatch.setattr(sandbox, "_ways", lambda: [best, last])
+    monkeypatch.setattr(sandbox, "_passes", passes)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    found = []
+    for now, works in ((0.0, False), (59.0, True), (60.0, True), (1e6, False)):  # noqa: B007
+        found.append((sandbox.isolation_method(), tried))
+    assert found == [(last, 1), (last, 1), (best, 2), (best, 2)]
 
 
 def test_a_sandbox_that_cannot_start_is_broken_and_says_nothing_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:

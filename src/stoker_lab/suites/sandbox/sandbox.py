@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import selectors
 import shutil
@@ -23,7 +24,6 @@ import sys
 import tempfile
 import time
 from enum import StrEnum
-from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -35,6 +35,8 @@ LIMITS = {
     "RLIMIT_CORE": 0,
 }  # fmt: skip
 """By the names of the module `resource`. Processes count per user; where it has a user of its own, per program."""
+TRY_AGAIN = 60.0
+"""Seconds after which a better way is looked for."""
 NOBODY = 65534
 NO_NETWORK = "-n"
 """Of `unshare`: a network with nothing in it."""
@@ -73,17 +75,27 @@ def run_program(code: str, tests: str) -> SandboxResult:
         return SandboxResult(SandboxOutcome.BROKEN, f"the sandbox cannot start: {error}"[:200])
 
 
-@cache
 def isolation_method() -> IsolationMethod:
-    """The first way by which an empty program passes; the last one, if none does."""
-    ways = list(_ways())
-    for one in ways[:-1]:
-        try:
-            if _run(one, "", "").end is SandboxOutcome.PASSED:
-                return one
-        except (OSError, ValueError):
-            continue
-    return ways[-1]
+    """The first way by which an empty program passes; the last one, if none does. The best is known for good; a machine
+    that was too busy to show another one is asked again after TRY_AGAIN.
+    """
+    global _found
+    if _found is None or time.monotonic() >= _found[1]:
+        ways = _ways()
+        method = next((one for one in ways[:-1] if _passes(one)), ways[-1])
+        _found = method, math.inf if method == ways[0] else time.monotonic() + TRY_AGAIN
+    return _found[0]
+
+
+_found: tuple[IsolationMethod, float] | None = None
+"""The method, and until when it is known."""
+
+
+def _passes(method: IsolationMethod) -> bool:
+    try:
+        return _run(method, "", "").end is SandboxOutcome.PASSED
+    except (OSError, ValueError):
+        return False
 
 
 def _ways() -> list[IsolationMethod]:
