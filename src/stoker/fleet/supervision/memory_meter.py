@@ -16,7 +16,6 @@ from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.engines import masks
 from stoker.engines.registry import engine_of
-from stoker.fleet.drivers import process_group
 from stoker.fleet.memory.devices import Accounting, DeviceProbe, chosen
 from stoker.fleet.memory.engaged import NO_DEVICES, EngagedDevices, engaged
 from stoker.fleet.memory.host import host_memory, process_memory
@@ -44,9 +43,9 @@ class MemoryMeter:
         """The memory of the serve's slot that these processes hold. May be cancelled at any time."""
         return await asyncio.to_thread(self._measure, serve, pids)
 
-    def measure_group(self, serve: Serve, leader: int) -> MemorySize:
-        """What a process group holds of its slot. Blocks for milliseconds."""
-        return self._measure(serve, process_group.members(leader)).weight
+    def weight(self, serve: Serve, pids: Collection[int]) -> MemorySize:
+        """What these processes hold of its slot. Blocks for milliseconds."""
+        return self._measure(serve, pids).weight
 
     def devices(self, serve: Serve, pids: Collection[int], said: str) -> EngagedDevices:
         """The devices that the serve has to use, and those that it uses. `said`: its fact `devices`. Blocks."""
