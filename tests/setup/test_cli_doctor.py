@@ -518,7 +518,7 @@ def test_doctor_names_serves_that_run_but_not_as_they_should() -> None:
     for driver, where in (("external", "where it runs"), ("systemd", "in the journal of its unit")):
         found = finding("sick", wrong, driver=driver)
         assert found is not None
-        assert (found.fix, found.next) == (f"its log is {where}", "stoker serves status a")
+        assert (found.fix, found.next) == (f"its log is {where}", "stoker serves status")
 
 
 def test_doctor_says_what_is_paused_and_whether_it_can_see_who_uses_devices() -> None:

@@ -329,8 +329,9 @@ def sick(running: StatusAnswer | None) -> DoctorFinding | None:
         return None
     detail = "; ".join(f"{serve.name}: {why}" for serve, why in found)
     serve = next((serve for serve, _ in found if not elsewhere(serve)), found[0][0])
-    fix, command = elsewhere(serve) or "look into its log", "status" if elsewhere(serve) else "logs"
-    return DoctorFinding("watchdog", DoctorHealth.WARN, detail, fix, f"stoker serves {command} {serve.name}")
+    if where := elsewhere(serve):
+        return DoctorFinding("watchdog", DoctorHealth.WARN, detail, where, "stoker serves status")
+    return DoctorFinding("watchdog", DoctorHealth.WARN, detail, "look into its log", f"stoker serves logs {serve.name}")
 
 
 def paused(running: StatusAnswer | None) -> DoctorFinding | None:
