@@ -504,12 +504,10 @@ def test_doctor_names_serves_that_run_but_not_as_they_should() -> None:
     wrong = {"assertion": "devices", "ok": False, "detail": "its engine printed that it uses nvidia:0 (RTX 3060)"}
     right = {"assertion": "answers", "ok": True, "detail": "yes"}
 
-    def finding(health: str, *findings: object) -> DoctorFinding | None:
+    def finding(health: str, *findings: object, driver: str = "process") -> DoctorFinding | None:
         watchdog = {"health": health, "findings": findings}
-        return doctor_checks.sick(msgspec.convert(
-            {"version": "1", "pid": 1, "serves": [serve_status("a", "ready", watchdog=watchdog), serve_status("b")]},
-            StatusAnswer,
-        ))  # fmt: skip
+        serves = [serve_status("a", "ready", watchdog=watchdog, driver=driver), serve_status("b")]
+        return doctor_checks.sick(msgspec.convert({"version": "1", "pid": 1, "serves": serves}, StatusAnswer))
 
     assert doctor_checks.sick(None) is None
     assert finding("verified", right) is None
@@ -517,6 +515,10 @@ def test_doctor_names_serves_that_run_but_not_as_they_should() -> None:
     assert found is not None
     assert (found.health.value, found.next) == ("warn", "stoker serves logs a")
     assert found.detail == "a: devices: its engine printed that it uses nvidia:0 (RTX 3060)"
+    for driver, where in (("external", "where it runs"), ("systemd", "in the journal of its unit")):
+        found = finding("sick", wrong, driver=driver)
+        assert found is not None
+        assert (found.fix, found.next) == (f"its log is {where}", "stoker serves status")
 
 
 def test_doctor_says_what_is_paused_and_whether_it_can_see_who_uses_devices() -> None:

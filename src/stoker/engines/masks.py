@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.engines.record import Api, Engine
@@ -254,6 +255,24 @@ def pitfalls(machine: MachineCards, is_vulkan_used: bool = True) -> list[str]:
     return found
 
 
+def chooses_itself(serve: Serve, words: Sequence[str]) -> bool:
+    """Whether the serve itself says what it computes with: no device, or those of a mask of its own, which is another
+    than the one of `words`, the devices of its slot.
+    """
+    before = serve.before_mask.get("env", serve.env)
+    own, given = before if isinstance(before, Mapping) else {}, _as_written(words)
+    if any(name in own and own[name] != given.get(name) for names in VARIABLES.values() for name in names):
+        return True
+    typed = " ".join((*(serve.cmd or ()), *(serve.up or ()), *serve.extra_args)).replace("=", " ").split()
+    chosen = {name: own.get(variable) for name, variable in _OF_LLAMA_CPP.items()}
+    for option, value in pairwise(typed):
+        for name, spellings in (("layers", _LAYERS), ("device", _CHOOSE)):
+            chosen[name] = value if option in spellings else chosen[name]
+    return chosen["layers"] == "0" or chosen["device"] in ("none", "cpu")
+
+
+_OF_LLAMA_CPP = {"layers": "LLAMA_ARG_N_GPU_LAYERS", "device": "LLAMA_ARG_DEVICE"}
+_LAYERS = ("-ngl", "--gpu-layers", "--n-gpu-layers")
 _CHOOSE = ("--device", "-dev")
 _CONTAINER_TOOLS = ("docker", "podman")
 

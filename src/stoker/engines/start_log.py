@@ -34,7 +34,7 @@ _USING = re.compile(rf"using device (\S{{1,40}}) \([^\n]{{0,200}}\) \(({_ADDRESS
 """llama.cpp, `llama_prepare_model_devices` (src/llama.cpp): name, description, PCI address, free memory."""
 _NO_GPU = "no usable GPU found"
 """llama.cpp (common/arg.cpp), if it was asked to use one; some builds print it before they look."""
-_VLLM = re.compile(r"\bdevice_config=(cuda|xpu|cpu)\b")
+_VLLM = re.compile(r"device_config=(cuda|xpu|cpu)\b")
 """`VllmConfig.__str__` (vllm/config/vllm.py)."""
 _SGLANG, _SGLANG_DEVICE = re.compile(r"ServerArgs\([^\n]*"), re.compile(r"\bdevice='(cuda|xpu|cpu)'")
 """The line of its `ServerArgs`, and what of it counts."""

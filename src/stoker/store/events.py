@@ -19,7 +19,7 @@ class RecentEvents:
 
     def note(self, kind: str, serve: str, text: str) -> None:
         """`kind` is one word: `ready`, `failed`, `stopped`, `exited`, `restarted`, `parked`, `paused`, `resumed`,
-        `adopted`, `moved`, `warned`.
+        `adopted`, `moved`, `warned`, `sick`.
         """
         shortened = text if len(text) <= LENGTH else f"{text[: LENGTH - 1]}…"
         self._kept.append({"at": self._wall(), "kind": kind, "serve": serve, "text": shortened})

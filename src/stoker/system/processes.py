@@ -87,6 +87,34 @@ def is_alive(pid: int) -> bool:
         return True
 
 
+_TREES = ("name=systemd", "memory")
+"""Those of control groups version 1 in which each container has a group. Version 2 has one tree, without a name; beside
+version 1 it may hold all containers in one group.
+"""
+
+
+def control_group(pid: int | str, proc: Path = Path("/proc")) -> str | None:
+    """The path of its control group; None: it is in none of its own, or is gone."""
+    try:
+        lines = (proc / str(pid) / "cgroup").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    paths = {parts[1]: parts[2] for line in lines if len(parts := line.split(":", 2)) == 3}
+    trees = _TREES if paths.keys() - {""} else ("",)
+    return next((paths[tree] for tree in trees if paths.get(tree, "/") != "/"), None)
+
+
+def in_group_of(leader: int, proc: Path = Path("/proc")) -> list[int]:
+    """The processes in the control group of `leader`, or below it, zombies included: those of its container or systemd
+    unit, whichever session they are in. Empty where it has no group of its own, as if it is in that of Stoker.
+    """
+    group, ours = control_group(leader, proc), control_group("self", proc)
+    if group is None or (ours is not None and f"{ours}/".startswith(f"{group}/")):
+        return []
+    numbers = [int(name) for name in os.listdir(proc) if name.isdigit()]
+    return [pid for pid in numbers if f"{control_group(pid, proc)}/".startswith(f"{group}/")]
+
+
 def signal_at_parents_end(number: signal.Signals) -> None:
     """In a child between fork and exec: have the kernel send it `number` when its parent ends. Linux only: elsewhere it
     does nothing.

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoker.cli.commands.watchdog import elsewhere
 from stoker.cli.console import figures
 from stoker.cli.machine import discover
 from stoker.domain.doctor_finding import DoctorFinding, DoctorHealth
@@ -323,13 +324,14 @@ def judge(running: StatusAnswer | None) -> DoctorFinding | None:
 def sick(running: StatusAnswer | None) -> DoctorFinding | None:
     """Serves that run, but not as configured; None: there is none, or nothing runs."""
     reports = [(serve, serve.watchdog) for serve in running.serves if serve.watchdog] if running is not None else []
-    found = {serve.name: report.details(False) for serve, report in reports if report.health == "sick"}
+    found = [(serve, report.details(False)) for serve, report in reports if report.health == "sick"]
     if not found:
         return None
-    detail = "; ".join(f"{name}: {why}" for name, why in found.items())
-    return DoctorFinding(
-        "watchdog", DoctorHealth.WARN, detail, "look into its log", f"stoker serves logs {next(iter(found))}"
-    )
+    detail = "; ".join(f"{serve.name}: {why}" for serve, why in found)
+    serve = next((serve for serve, _ in found if not elsewhere(serve)), found[0][0])
+    if where := elsewhere(serve):
+        return DoctorFinding("watchdog", DoctorHealth.WARN, detail, where, "stoker serves status")
+    return DoctorFinding("watchdog", DoctorHealth.WARN, detail, "look into its log", f"stoker serves logs {serve.name}")
 
 
 def paused(running: StatusAnswer | None) -> DoctorFinding | None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -90,3 +91,42 @@ def test_an_end_that_nobody_knows_is_said_with_the_reason(monkeypatch: pytest.Mo
     assert "an earlier run of Stoker" in process_group.describe_exit(None)
     monkeypatch.delattr(os, "waitid")
     assert "Python 3.13" in process_group.describe_exit(None)
+
+
+def test_what_a_serve_started_in_a_session_of_its_own_is_of_it() -> None:
+    code = "import subprocess; subprocess.Popen(['sleep', '30'], start_new_session=True); import time; time.sleep(30)"
+    pid = sleeper(code)
+    try:
+        while not (children := psutil.Process(pid).children()):
+            pass
+        assert process_group.members(pid) == [pid]
+        assert process_group.unit_members(pid, has_group=False) == sorted((pid, children[0].pid))
+        assert process_group.unit_members(children[0].pid, has_group=False) == [children[0].pid]
+    finally:
+        for process in (*psutil.Process(pid).children(), psutil.Process(pid)):
+            process.kill()
+        process_group.reap(pid)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0::{}",
+        "4:memory:/\n1:name=systemd:{}\n0::/system.slice/containerd.service",
+        "4:memory:{}\n1:name=systemd:/\n0::/",
+    ],
+    ids=["version-2", "both", "version-1"],
+)
+def test_a_container_or_unit_is_all_that_is_in_its_control_group_or_below(tmp_path: Path, line: str) -> None:
+    groups = {
+        "self": "/system.slice/stoker.service", "1": "/init.scope", "50": "/system.slice/docker-a.scope",
+        "51": "/system.slice/docker-a.scope", "52": "/system.slice/docker-a.scope/inner",
+        "60": "/system.slice/docker-ab.scope", "70": "/system.slice/stoker.service", "80": "/", "90": "/system.slice",
+    }  # fmt: skip
+    for name, group in groups.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cgroup").write_text(line.format(group) + "\n")
+    assert sorted(processes.in_group_of(50, tmp_path)) == [50, 51, 52]
+    assert processes.in_group_of(60, tmp_path) == [60]
+    for shared in (70, 80, 90, 99):  # with Stoker, none, one above Stoker's, gone
+        assert processes.in_group_of(shared, tmp_path) == [], shared

@@ -33,6 +33,21 @@ def test_the_tightest_group_above_counts_and_its_page_cache_is_room(tmp_path: Pa
     assert host_memory(proc, groups) == HostMemory(8 * GIB, 3 * GIB, 8 * GIB)
 
 
+def test_another_process_may_use_what_is_left_in_its_own_group(tmp_path: Path) -> None:
+    files = {"meminfo": MEMINFO, "self/cgroup": "0::/stoker\n", "50/cgroup": "0::/system.slice/docker-a.scope\n"}
+    proc = write(tmp_path / "proc", files)
+    groups = write(
+        tmp_path / "groups",
+        {
+            "cgroup.controllers": "memory",
+            "stoker/memory.max": f"{GIB}\n",
+            "system.slice/docker-a.scope/memory.max": f"{4 * GIB}\n",
+            "system.slice/docker-a.scope/memory.current": f"{3 * GIB}\n",
+        },
+    )
+    assert host_memory(proc, groups, pid=50) == HostMemory(4 * GIB, GIB, 4 * GIB)
+
+
 def test_version_1_of_control_groups_is_read_and_its_unlimited_is_no_limit(tmp_path: Path) -> None:
     proc = write(tmp_path / "proc", {"meminfo": MEMINFO, "self/cgroup": "9:name=systemd:/\n4:memory:/app\n"})
     groups = write(tmp_path / "groups", {"memory/app/memory.limit_in_bytes": "9223372036854771712"})

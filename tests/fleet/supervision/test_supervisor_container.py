@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.fleet.conftest import Story, Workshop
 from tests.fleet.drivers import docker_daemon
@@ -109,11 +110,18 @@ def test_the_driver_suspends_the_processes_of_a_container_and_resumes_them(
         given = dataclasses.replace(given, sleep_level=3, stop_grace=30.0)
         fleet, warm = fleet_of(shop, driver, given)
         running = await fleet.start(given, shop.on_exit)
-        driver.use(running.pid)
+        daemon.docker("exec", "--detach", "the-a", "sleep", "300")  # of its control group only
+        pids = fleet.pids()
+        [other] = pids - {running.pid}
+        for pid in pids:
+            driver.use(pid)
         await fleet.stop("a", 30, keep_warm=True)
-        assert driver.state(running.pid) == 2
+        assert {driver.state(pid) for pid in pids} == {2}
+        assert driver.memory_of == [running.pid], "its group's limit counts"
         again = await fleet.start(given, shop.on_exit)
-        assert (again.pid, again.start_kind, driver.state(running.pid)) == (running.pid, "asleep", 0)
+        assert (again.pid, again.start_kind) == (running.pid, "asleep")
+        assert {driver.state(pid) for pid in pids} == {0}
+        psutil.Process(other).kill()
         await fleet.stop("a", 30, keep_warm=True)
         async with asyncio.timeout(15):  # it is stopped while it is suspended, and does not get its grace
             await fleet.close(False)

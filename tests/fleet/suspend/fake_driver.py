@@ -34,6 +34,8 @@ class FakeDriver:
             pytest.skip("a fake driver has to be compiled, and there is no C compiler here")
         self.folder, self.states = folder, folder / "states"
         self.states.mkdir(parents=True)
+        self.memory_of: list[int | None] = []
+        """For whom main memory was asked for; None: Stoker."""
         self.library = folder / "libcuda.so.1"
         where = f'-DSTATE="{self.states}"'
         subprocess.run([compiler, "-shared", "-fPIC", "-w", where, "-o", self.library, SOURCE], check=True)
@@ -58,6 +60,9 @@ class FakeDriver:
         pids = [int(path.name) for path in self.states.iterdir() if path.name.isdigit()]
         return {pid: {"GPU-a": 0 if self.state(pid) == 2 else HELD} for pid in pids}
 
+    def misses(self) -> bool:
+        return False
+
     def notes(self) -> list[str]:
         return []
 
@@ -68,5 +73,10 @@ def fleet_of(
     """With room for two such serves in the warm pool. `memory`: free main memory."""
     warm = WarmKeeper(2 * HELD, [given], logging.getLogger("test"), predict=False)
     fleet: Supervisor = workshop.supervisor(warm, probe=driver, **context)
-    fleet._sleep_control._by_driver = sleep_control.SleepByDriver(lambda: HostMemory(memory, memory))  # noqa: SLF001
+
+    def left(pid: int | None) -> HostMemory:
+        driver.memory_of.append(pid)
+        return HostMemory(memory, memory)
+
+    fleet._sleep_control._by_driver = sleep_control.SleepByDriver(left)  # noqa: SLF001
     return fleet, warm

@@ -63,7 +63,7 @@ def test_it_is_suspended_instead_of_stopped_and_goes_on_as_the_same_process(tell
         fleet, warm = fleet_of(workshop, driver, given)
         running = await started(fleet, workshop, driver, given)
         await fleet.stop("a", 30, keep_warm=True)
-        assert driver.state(running.pid) == 2
+        assert (driver.state(running.pid), driver.memory_of) == (2, [None])
         assert [one.serve for one in warm.statistics().warm] == ["a"]
         again = await fleet.start(given, workshop.on_exit)
         assert (again.pid, again.start_kind) == (running.pid, "asleep")
@@ -194,6 +194,45 @@ def test_one_that_is_killed_while_suspended_leaves_the_pool(tell: Tell, driver: 
         assert warm.statistics().warm == ()
         await fleet.close(False)
         await warm.close()
+
+    tell(story)
+
+
+def test_one_that_is_killed_while_the_driver_copies_is_no_crash_of_a_serve_that_was_ready(
+    tell: Tell, driver: FakeDriver
+) -> None:
+    """As the kernel does where main memory runs out."""
+
+    async def story(workshop: Any) -> None:
+        given = serve(workshop, driver)
+        fleet, warm = fleet_of(workshop, driver, given)
+        running = await started(fleet, workshop, driver, given)
+        (driver.states / "slow").touch()
+        stopping = asyncio.get_running_loop().create_task(fleet.stop("a", 30, keep_warm=True))
+        await until(lambda: driver.state(running.pid) == 1)
+        psutil.Process(running.pid).kill()
+        await stopping
+        assert (workshop.exits, fleet.statistics()) == ([], {})
+        assert warm.statistics().warm == ()
+        await fleet.close(False)
+        await warm.close()
+
+    tell(story)
+
+
+def test_a_process_of_it_with_a_session_of_its_own_is_suspended_with_it(tell: Tell, driver: FakeDriver) -> None:
+    async def story(workshop: Any) -> None:
+        given = serve(workshop, driver)
+        words = ("sh", "-c", 'setsid sleep 300 & exec "$@"', "sh", *(given.cmd or ()))
+        fleet, warm = fleet_of(workshop, driver, replace(given, cmd=words))
+        running = await fleet.start(replace(given, cmd=words), workshop.on_exit)
+        [child] = psutil.Process(running.pid).children()
+        driver.use(child.pid)
+        await fleet.stop("a", 30, keep_warm=True)
+        assert driver.state(child.pid) == 2
+        await fleet.close(False)
+        await warm.close()
+        child.kill()
 
     tell(story)
 

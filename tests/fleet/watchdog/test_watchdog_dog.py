@@ -296,6 +296,35 @@ def test_what_a_restart_does_not_cure_is_reported_once_and_nothing_is_done(caplo
     ]
 
 
+def test_what_stays_wrong_through_ends_starts_and_sleep_is_reported_once_until_it_holds_again() -> None:
+    idle = HostState(EngagedDevices(("0",), frozenset("1")), (), ())
+
+    async def story(world: World) -> None:
+        for _ in range(3):
+            world.start("a")
+            world.host_states["a"] = idle
+            await world.pass_(100)
+            assert world.health() == "sick"
+            world.asleep = {"a"}
+            await world.pass_(100)
+            world.asleep = set()
+            await world.pass_(100)
+            del world.serves["a"]
+            await world.pass_(30)
+        assert len(world.done) == 1
+        world.start("a")
+        await world.pass_(100)
+        assert world.health() == "verified"
+        world.host_states["a"] = idle
+        await world.pass_(100)
+        assert len(world.done) == 2, "it held in the meantime"
+        world.dog.forget("a")
+        await world.pass_(100)
+        assert len(world.done) == 3, "somebody started it, or changed its configuration"
+
+    assert set(tell(story).done) == {"report a: devices: 0 of 0 are not used by it"}
+
+
 def test_a_serve_that_somebody_else_runs_is_never_restarted() -> None:
     async def story(world: World) -> None:
         world.start("a", driver=Driver.EXTERNAL)

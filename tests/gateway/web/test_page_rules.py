@@ -12,8 +12,11 @@ import pytest
 from playwright._impl._driver import compute_driver_executable
 
 import stoker.gateway.web.files
+from stoker.cli.commands.watchdog import elsewhere
+from stoker.cli.console.answers import ServeStatus
 from stoker.domain import figures
 from stoker.domain.decision import Decision, OrchestratedRecord
+from stoker.domain.serve import Driver
 from stoker.domain.speed import tokens_per_second
 
 STATIC = Path(stoker.gateway.web.files.__file__).with_name("static")
@@ -189,8 +192,12 @@ def test_links_of_a_documentation_page_lead_to_pages_here_and_those_to_other_fil
     assert told("docs_text.js", "it.anchor", "What `stoker` does, and why") == "what-stoker-does-and-why"
 
 
-def test_a_log_is_offered_only_where_something_was_started() -> None:
+def test_a_log_is_offered_only_where_something_was_started_here() -> None:
     offers = "(serve) => it.hasLog(serve)"
+    for driver in Driver:
+        is_here = driver not in (Driver.EXTERNAL, Driver.SYSTEMD, Driver.BOX)
+        assert told("problems.js", offers, {"driver": driver.value}) is is_here
+        assert (elsewhere(ServeStatus("a", "ready", driver=driver.value)) == "") is is_here
     assert told("problems.js", offers, {"cannot_load": None, "failed_start": None}) is True
     assert told("problems.js", offers, {"cannot_load": "cut off", "failed_start": None}) is False
     assert told("problems.js", offers, {"cannot_load": "cut off", "failed_start": "unsupported"}) is True

@@ -60,11 +60,7 @@ def problem_of(serve: ServeStatus, place: str = "") -> str:
         again = f"stoker serves up {serve.replica_of or serve.name}{place}"
         return f"{serve.name} cannot load: {serve.cannot_load}; after fixing it: {again}"
     if seen.health == "sick":  # 2
-        log = (
-            "its log is where it runs"
-            if serve.driver == "external"
-            else f"`stoker serves logs {serve.name}{place}` shows its log"
-        )
+        log = elsewhere(serve) or f"`stoker serves logs {serve.name}{place}` shows its log"
         return f"{serve.name} is sick: {seen.details(False)}; {log}"
     if serve.is_down and not serve.paused and (serve.keep_loaded or serve.state == "backoff"):  # 3
         why = f": {serve.last_error}" if serve.last_error else ""
@@ -77,6 +73,13 @@ def problem_of(serve: ServeStatus, place: str = "") -> str:
             f"is {least:g}; `stoker top{place}` shows what else runs"
         )
     return ""
+
+
+def elsewhere(serve: ServeStatus) -> str:
+    """Where its log is, as a sentence; empty: `stoker serves logs` shows it. The page has the same in problems.js."""
+    if serve.driver == "systemd":
+        return "its log is in the journal of its unit"
+    return "its log is where it runs" if serve.driver in ("external", "box") else ""
 
 
 def _status(config: str | None, state: str | None) -> tuple[dict[str, Any], StatusAnswer]:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from stoker.domain.errors import StokerError
 from stoker.fleet.drivers.unit import POLL_INTERVAL, UNKILLABLE_AFTER, Termination
-from stoker.system.processes import is_alive
+from stoker.system.processes import in_group_of, is_alive
 
 WATCH_INTERVAL = 0.05
 
@@ -100,6 +100,18 @@ def members(leader: int) -> list[int]:
     import psutil  # a megabyte, which only a Stoker that has started an engine needs
 
     return [pid for pid in psutil.pids() if _belongs(pid, leader) and is_alive(pid)]
+
+
+def unit_members(leader: int, has_group: bool) -> list[int]:
+    """The living processes of a serve: its leader, its `members`, what it has started, and of a container or systemd
+    unit (`has_group`) all that are in its control group. These may have made sessions of their own.
+    """
+    import psutil
+
+    found = {leader, *members(leader), *(in_group_of(leader) if has_group else ())}
+    with contextlib.suppress(psutil.Error):
+        found.update(child.pid for child in psutil.Process(leader).children(recursive=True))
+    return [pid for pid in sorted(found) if is_alive(pid)]
 
 
 def _belongs(pid: int, leader: int) -> bool:

@@ -66,6 +66,9 @@ class DeviceProbe(Protocol):
     def devices(self) -> list[Device]:
         """Empty if there is no device, or no device answers; `notes` says why."""
 
+    def misses(self) -> bool:
+        """Whether devices may be there that `devices` does not show."""
+
     def by_process(self) -> Accounting | None:
         """The memory that each process holds. None: this machine does not report it."""
 
@@ -205,7 +208,7 @@ class Nvidia:
         return [self._device(index, uuid, handle) for index, uuid, handle in self.handles()]
 
     def misses(self) -> bool:
-        """Whether devices may be there that `devices` does not show. On WSL only the library shows any."""
+        """See `DeviceProbe`. On WSL only the library shows any."""
         self.handles()
         if self._nvml is not None:
             return bool(self._why)
@@ -517,6 +520,9 @@ class Machine:
 
     def devices(self) -> list[Device]:
         return [device for probe in self._probes for device in probe.devices()]
+
+    def misses(self) -> bool:
+        return any(probe.misses() for probe in self._probes)
 
     def by_process(self) -> Accounting | None:
         """None if any vendor that has devices does not report: a part would look like the whole."""

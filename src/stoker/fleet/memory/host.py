@@ -43,11 +43,18 @@ class ProcessMemory:
         return self.anonymous + self.file
 
 
-def host_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"), credit: int = 0) -> HostMemory:
-    """The main memory that this process may use. `credit`: bytes that will be free by then."""
+def host_memory_of(pid: int | None) -> HostMemory:
+    """The main memory that a process may use; None: this one."""
+    return host_memory(pid=pid)
+
+
+def host_memory(
+    proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"), credit: int = 0, pid: int | None = None
+) -> HostMemory:
+    """The main memory that this process may use, or that of number `pid`. `credit`: bytes that will be free by then."""
     found = main_memory(proc)
     total, available = found.total, found.available
-    limit, left = _group(proc, groups)
+    limit, left = _group(proc, groups, "self" if pid is None else str(pid))
     if limit is not None and (total is None or limit < total):
         total = limit
     if left is not None and (available is None or left < available):
@@ -78,9 +85,9 @@ def _one(process: Path) -> ProcessMemory | None:
     return None
 
 
-def _group(proc: Path, groups: Path) -> tuple[int | None, int | None]:
-    """The lowest limit that applies to this process, and the rest of it: control groups version 2, else version 1."""
-    lines = [line.split(":", 2) for line in (read_word(proc / "self/cgroup") or "").splitlines()]
+def _group(proc: Path, groups: Path, process: str) -> tuple[int | None, int | None]:
+    """The lowest limit that applies to a process, and the rest of it: control groups version 2, else version 1."""
+    lines = [line.split(":", 2) for line in (read_word(proc / process / "cgroup") or "").splitlines()]
     paths = {line[1]: line[2] for line in lines}
     if (groups / "cgroup.controllers").exists():
         folder, names = groups / paths.get("", "/").lstrip("/"), ("memory.max", "memory.current", "")

@@ -13,10 +13,11 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StartFailed, did_not_start
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Driver, Serve
 from stoker.domain.serve_phase import FLEET_EVENTS, ServeEvent, ServePhase, next_phase
 from stoker.engines.last_output import LastOutput, from_text, last_output, redact
 from stoker.engines.readiness import CORRECT
+from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.external import ExternalWatch
 from stoker.fleet.drivers.process_group import describe_exit
 from stoker.fleet.drivers.unit import Unit
@@ -72,6 +73,18 @@ class ManagedServe:
     def apply(self, event: ServeEvent) -> None:
         """Change the phase. Raises IllegalEvent; then nothing has changed."""
         self.phase = next_phase(self.phase, event, FLEET_EVENTS)
+
+    @property
+    def has_group(self) -> bool:
+        """Whether a daemon gave it a control group of its own."""
+        return self.serve.driver in (Driver.COMPOSE, Driver.SYSTEMD)
+
+    def members(self) -> list[int]:
+        """Its processes; empty if they are not known here. Blocks for milliseconds, in any thread."""
+        leader = self.unit.pid if self.unit is not None else None
+        if leader is None:
+            return []
+        return process_group.unit_members(leader, self.has_group)
 
     @property
     def short_grace(self) -> float:

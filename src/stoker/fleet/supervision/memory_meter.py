@@ -14,8 +14,8 @@ from stoker.domain import figures
 from stoker.domain.errors import StartFailed, UnreadableModel
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, Slot
+from stoker.engines import masks
 from stoker.engines.registry import engine_of
-from stoker.fleet.drivers import process_group
 from stoker.fleet.memory.devices import Accounting, DeviceProbe, chosen
 from stoker.fleet.memory.engaged import NO_DEVICES, EngagedDevices, engaged
 from stoker.fleet.memory.host import host_memory, process_memory
@@ -43,15 +43,15 @@ class MemoryMeter:
         """The memory of the serve's slot that these processes hold. May be cancelled at any time."""
         return await asyncio.to_thread(self._measure, serve, pids)
 
-    def measure_group(self, serve: Serve, leader: int) -> MemorySize:
-        """What a process group holds of its slot. Blocks for milliseconds."""
-        return self._measure(serve, process_group.members(leader)).weight
+    def weight(self, serve: Serve, pids: Collection[int]) -> MemorySize:
+        """What these processes hold of its slot. Blocks for milliseconds."""
+        return self._measure(serve, pids).weight
 
     def devices(self, serve: Serve, pids: Collection[int], said: str) -> EngagedDevices:
         """The devices that the serve has to use, and those that it uses. `said`: its fact `devices`. Blocks."""
         slot = self._slot_of(serve.slot)
         present = self._probe.devices()
-        if slot is None or not slot.devices or not present:
+        if slot is None or not slot.devices or not present or masks.chooses_itself(serve, slot.devices):
             return NO_DEVICES
         from stoker.fleet.memory.fit import check
 
@@ -60,7 +60,11 @@ class MemoryMeter:
         wanted = check.devices_for(serve, slot, present)
         if "tensor_parallel" in engine_of(serve.engine).options and count is not None:
             wanted = wanted[:count]
-        return engaged(wanted, chosen(present, slot.devices), present, said, self._probe.by_process(), pids)
+        return engaged(
+            wanted, chosen(present, slot.devices), present, said, self._probe.by_process(), pids,
+            is_whole_slot=all(any(device.is_named(word) for device in present) for word in slot.devices),
+            may_miss=self._probe.misses(),
+        )  # fmt: skip
 
     def with_choices(self, serve: Serve) -> Serve:
         """The serve as it is started: see `check.with_choices`.

@@ -202,7 +202,9 @@ class ServeRegistry:
 
     def _on_exit(self, managed: ManagedServe, code: int | None) -> None:
         """The main process exited. Kill the rest of its group and end the probing."""
-        was_ready, was_asleep = managed.phase is ServePhase.READY, managed.phase is ServePhase.ASLEEP
+        # Whoever puts it to sleep waits for the driver, and notices.
+        was_ready = managed.phase is ServePhase.READY and not managed.is_suspended
+        was_asleep = managed.phase is ServePhase.ASLEEP
         is_unexpected = managed.phase is not ServePhase.STOPPING
         managed.apply(ServeEvent.EXITED)
         managed.ended_unexpectedly = is_unexpected
@@ -391,8 +393,7 @@ class ServeRegistry:
         return {pid for managed in list(self.serves.values()) for pid in self.members(managed)}
 
     def members(self, managed: ManagedServe) -> list[int]:
-        leader = managed.unit.pid if managed.unit is not None else None
-        return process_group.members(leader) if leader is not None else []
+        return managed.members()
 
     def _statistics(self, managed: ManagedServe) -> ServeStatistics:
         pid = managed.unit.pid if managed.unit is not None else None

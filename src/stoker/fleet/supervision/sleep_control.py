@@ -14,7 +14,7 @@ restored answers, too, but with gibberish.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from stoker.domain import figures
@@ -23,8 +23,7 @@ from stoker.domain.serve import SUSPENDED, Serve
 from stoker.engines import sleep_api
 from stoker.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.engines.sleep_api import VerbFailed
-from stoker.fleet.drivers import process_group
-from stoker.fleet.memory.host import HostMemory, host_memory
+from stoker.fleet.memory.host import HostMemory, host_memory_of
 from stoker.fleet.memory.ledger import MemorySize, SizeSource
 from stoker.fleet.supervision.managed_serve import ManagedServe
 from stoker.fleet.suspend import suspension
@@ -43,9 +42,8 @@ POLL_INTERVAL = 0.02
 """Seconds."""
 POLLS = 100
 
-Measure = Callable[[Serve, int], MemorySize]
-"""What a serve's process group holds of its slot's memory. Takes the process id of the group's leader, and is called in
-a thread."""
+Measure = Callable[[Serve, Collection[int]], MemorySize]
+"""What these processes of a serve hold of its slot's memory. Is called in a thread."""
 
 
 class SleepMethod(Protocol):
@@ -77,39 +75,35 @@ class SleepByEngine:
 class SleepByDriver:
     """A `SleepMethod`: level 3, for any engine that uses CUDA. While the serve may answer nothing, `is_suspended`."""
 
-    def __init__(self, memory: Callable[[], HostMemory] = host_memory) -> None:
+    def __init__(self, memory: Callable[[int | None], HostMemory] = host_memory_of) -> None:
+        """`memory`: what is left in main memory for a process, and in its control group; None: for Stoker's own."""
         self._memory = memory
 
     async def sleep(self, managed: ManagedServe, held: int | None) -> None:
-        available = self._memory().available
-        if held is not None and available is not None and held > available:
-            raise SuspendFailed(
-                f"its {figures.size(held)} of device memory do not fit into main memory, of which "
-                f"{figures.size(available)} are free: lower `[warm] memory`, or remove its `sleep_level`"
-            )
         if managed.unit is None or managed.unit.pid is None:
             raise SuspendFailed(
                 "its processes are not visible here, since Docker or systemd runs in a machine or container of its "
                 "own: remove its `sleep_level`, or run Stoker beside them"
             )
+        available = self._memory(managed.unit.pid if managed.has_group else None).available
+        if held is not None and available is not None and held > available:
+            raise SuspendFailed(
+                f"its {figures.size(held)} of device memory do not fit into main memory, of which "
+                f"{figures.size(available)} are free: lower `[warm] memory`, or remove its `sleep_level`"
+            )
         managed.is_suspended = True
         try:
-            await suspension.suspend(await _members(managed))
+            await suspension.suspend(await asyncio.to_thread(managed.members))
         except SuspendFailed as failure:
             managed.is_suspended = not failure.runs_on
             raise
 
     async def wake(self, managed: ManagedServe) -> None:
-        await suspension.resume(await _members(managed))
+        await suspension.resume(await asyncio.to_thread(managed.members))
         managed.is_suspended = False
 
     async def is_asleep(self, managed: ManagedServe) -> bool | None:
-        return await suspension.is_suspended(await _members(managed))
-
-
-async def _members(managed: ManagedServe) -> list[int]:
-    leader = managed.unit.pid if managed.unit is not None else None
-    return await asyncio.to_thread(process_group.members, leader) if leader is not None else []
+        return await suspension.is_suspended(await asyncio.to_thread(managed.members))
 
 
 def _copying(serve: Serve, size: int | None) -> float:
@@ -190,9 +184,8 @@ class SleepControl:
         """Bytes; None: unknown. The driver moves device memory into main memory, so of a serve that it suspends only
         the former counts.
         """
-        pid = managed.unit.pid if managed.unit is not None else None
-        if pid is None:
+        if managed.unit is None or managed.unit.pid is None:
             return None
-        found = await asyncio.to_thread(self._measure, managed.serve, pid)
+        found = await asyncio.to_thread(lambda: self._measure(managed.serve, managed.members()))
         is_other = managed.serve.sleep_level == SUSPENDED and found.source is SizeSource.PROC
         return None if is_other else found.bytes

@@ -76,7 +76,7 @@ class Supervisor:
         self.statistics, self.host_state = self._registry.statistics, self._registry.host_state
         self.forget = self.conversations.forget
         self._adopter = Adopter(context, keys, self._registry, self.warm, self.conversations)
-        self._sleep_control = SleepControl(context.clock, meter.measure_group)
+        self._sleep_control = SleepControl(context.clock, meter.weight)
         self._is_closed = False
         self._adopted = asyncio.Event()
         """Not set while `adopt` runs: a serve that it finds must not be started a second time."""

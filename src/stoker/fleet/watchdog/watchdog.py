@@ -207,6 +207,8 @@ class WatchdogLoop:
         self._watched: dict[str, _Watched] = {}
         self._histories: dict[str, History] = {}
         self._parked: dict[str, str] = {}
+        self._reported: dict[str, tuple[assertions.Assertion, ...]] = {}
+        """What was reported of a serve and has not been found to hold since, through ends and starts."""
         self._watched_count = 0
 
     def configure(self, settings: Watchdog) -> None:
@@ -235,6 +237,7 @@ class WatchdogLoop:
         """An operator started it, or its configuration changed: forget its history; it is no longer parked."""
         self._histories.pop(name, None)
         self._parked.pop(name, None)
+        self._reported.pop(name, None)
 
     # -- what others ask -------------------------------------------------------------------------------------------
 
@@ -343,13 +346,17 @@ class WatchdogLoop:
             self._act(name, watched, assessment, is_news=before is None or before.failed != assessment.failed)
         elif before is not None and before.health is ServeHealth.SICK:
             self._log.info("serve %s is not sick any more", name)
+        reported = self._reported.get(name, ())
+        if not observation.asleep and all(one.ok for one in findings if one.assertion in reported):
+            self._reported.pop(name, None)
 
     def _act(self, name: str, watched: _Watched, assessment: HealthAssessment, is_news: bool) -> None:
         """1 asked for already  2 nothing that a restart cures: say so  3 restart  4 too soon: say so  5 park"""
         if watched.has_acted:  # 1
             return
         if assessment.remedy is Remedy.REPORT:  # 2
-            if is_news:
+            if self._reported.get(name) != assessment.failed:
+                self._reported[name] = assessment.failed
                 self._log.warning("serve %s is sick, but goes on running: %s", name, assessment.reason)
                 self._actions.report(name, assessment.reason)
             return

@@ -7,9 +7,12 @@ export function isBroken({ state, watchdog }) {
   return BROKEN.includes(state) || watchdog?.health === "sick";
 }
 
-/** Whether its log says more: of a serve that a check found wanting, nothing was started. */
-export function hasLog({ cannot_load: why, failed_start: failure }) {
-  return !why || Boolean(failure);
+/** Drivers whose serves write their log somewhere else: `elsewhere` of `stoker watchdog` says where. */
+const WITHOUT_LOG = ["external", "systemd", "box"];
+
+/** Whether its log is here and says more: of a serve that a check found wanting, nothing was started. */
+export function hasLog({ driver, cannot_load: why, failed_start: failure }) {
+  return !WITHOUT_LOG.includes(driver) && (!why || Boolean(failure));
 }
 
 /** `{ title, text, next }`: what is wrong, why, and what follows; null: nothing is known to be wrong. */
