@@ -424,8 +424,8 @@ def _plain(fields: _Body) -> _Talk:
     one = turn_content(fields.input or fields.prompt)
     found = read_user_turn([shortened_text(text) for text in one.texts])
     requests = tuple(map(_cut, found.requests))
-    around = (Around(has_attachment=True),) if one.files or one.images else ()
-    return _Talk(requests, found.is_summary and not requests, one.images, around=around)
+    around = (Around((), True, "", bool(one.files or one.images), 0, not (found.has_results or found.is_summary)),)
+    return _Talk(requests, found.is_summary and not requests, one.images, around=around * len(requests))
 
 
 def _is_continued(dialect: Dialect, fields: _Body, body: bytes) -> tuple[bool, bool]:
@@ -498,8 +498,11 @@ class _Surroundings:
         self._changed: set[bytes] = set()
         """Files that newer calls change, up to the request that they belong to."""
         self._found: list[Around] = []
+        self._just_read = 0
+        """How many requests, at the end of `_found`, stand in the turn that was read last."""
 
     def on_calls(self, turn: _Turn) -> None:
+        self._just_read = 0
         if self._calls_left <= 0:
             return
         for name, arguments in _called(turn):
@@ -511,6 +514,9 @@ class _Surroundings:
 
     def on_results(self, contents: Iterable[msgspec.Raw]) -> None:
         self._results += contents
+        for at in range(len(self._found) - self._just_read, len(self._found)):
+            self._found[at] = self._found[at]._replace(is_own=False)  # it follows results without an answer between
+        self._just_read = 0
 
     def on_model(self, content: msgspec.Raw) -> None:
         if self._wants_said and (texts := turn_content(content).texts):
@@ -520,12 +526,14 @@ class _Surroundings:
                 self._wants_said = False
                 self._found[-1] = self._found[-1]._replace(said=said)
 
-    def on_requests(self, requests: Iterable[str], has_attachment: bool = False) -> None:
+    def on_requests(self, requests: Iterable[str], has_attachment: bool = False, is_own: bool = True) -> None:
+        had = len(self._found)
         for request in requests:
             self._wants_said = len(request) <= MOST_POINTING and self._left > 0
             results, is_whole = self._first_results() if self._wants_said else ((), False)
-            self._found.append(Around(results, is_whole, "", has_attachment, len(self._changed)))
+            self._found.append(Around(results, is_whole, "", has_attachment, len(self._changed), is_own))
             self._results, self._changed = [], set()
+        self._just_read = len(self._found) - had
 
     def _first_results(self) -> tuple[tuple[str, ...], bool]:
         found: list[str] = []
@@ -606,10 +614,13 @@ def _talk(turns: list[_Turn], changes_files: bool = False) -> _Talk:
             around.on_results(reversed(one.texts))
         if found.is_recap:
             recap = requests_in(map(shortened_text, turn_content(models).texts))
+            if around is not None:
+                around.on_requests(recap, is_own=False)
             return _Talk((*requests, *recap), not recap, images, has_results, _found(around))  # 3
         requests += map(_cut, found.requests)  # 2
         if around is not None:
-            around.on_requests(found.requests, one.files > 0 or one.images > 0)
+            is_own = not (one.results or found.has_results or found.is_summary)
+            around.on_requests(found.requests, one.files > 0 or one.images > 0, is_own)
         if found.is_summary:
             return _Talk(tuple(requests), not found.requests, images, has_results, _found(around))  # 3
         if found.is_reset:
