@@ -292,8 +292,9 @@ class _Turn(msgspec.Struct, gc=False):
     """Of a tool's result in Responses."""
     tool_calls: msgspec.Raw = _ABSENT
     name: Any = ""
-    """Of a call in Responses; so are `arguments`."""
+    """Of a call in Responses; so are `arguments`, and `input` of a custom tool."""
     arguments: msgspec.Raw = _ABSENT
+    input: msgspec.Raw = _ABSENT
     tools: msgspec.Raw = _ABSENT
     """Codex offers some tools in an item of the input."""
 
@@ -448,8 +449,14 @@ _EDITS = re.compile(
 )
 """Words in the names of tools whose call changes the file that it names."""
 _NAMES_FILE = re.compile(
-    rb'\\?"(?:file_?path|path|file_?name|target_file|relative_workspace_path|file)\\?"\s*:\s*\\?"([^"\\]{1,300})'
+    rb'\\?"(?:file_?path|path|file_?name|target_file|relative_(?:workspace_)?path|notebook_path|file)\\?"\s*:\s*\\?"'
+    rb'((?:[^"\\]|\\{2,4}(?!")){1,300})',
+    re.IGNORECASE,
 )
+_LOOKS_ONLY = re.compile(rb'"?\s*\{\s*\\?"command\\?"\s*:\s*\\?"view\\?"')
+"""The call of a tool that edits, which only shows the file."""
+_PATCHES_FILE = re.compile(rb"\*\*\* (?:Update|Add|Delete) File: ([^\\\"\n]{1,300})")
+"""The name of a file in a patch as Codex writes it, in the arguments of any tool."""
 
 
 class _Function(msgspec.Struct, gc=False):
@@ -471,8 +478,8 @@ _calls = msgspec.json.Decoder(list[_Call])
 
 def _called(turn: _Turn) -> Iterator[tuple[object, msgspec.Raw]]:
     """Names and arguments of the tools that a turn of the model calls, of chat, Responses and Messages."""
-    if turn.arguments and turn.type != "function_call_output":
-        yield turn.name, turn.arguments
+    if (given := turn.arguments or turn.input) and turn.type not in _RESULTS:
+        yield turn.name, given
     for raw in (turn.tool_calls, turn.content):
         if first(raw) == b"[":
             try:
@@ -507,9 +514,11 @@ class _Surroundings:
             return
         for name, arguments in _called(turn):
             self._calls_left -= 1
-            if isinstance(name, str) and _EDITS.search(name[:100]):
+            patched = _PATCHES_FILE.findall(arguments, 0, MOST_ARGUMENTS)
+            self._changed.update(patched)
+            if not patched and isinstance(name, str) and _EDITS.search(name[:100]):
                 found = _NAMES_FILE.search(arguments, 0, MOST_ARGUMENTS)
-                if found is not None:
+                if found is not None and _LOOKS_ONLY.match(arguments) is None:
                     self._changed.add(found[1])
 
     def on_results(self, contents: Iterable[msgspec.Raw]) -> None:
@@ -577,7 +586,7 @@ def _talk(turns: list[_Turn], changes_files: bool = False) -> _Talk:
     around = _Surroundings() if changes_files else None
     for turn in reversed(turns):
         if turn.role != "user":
-            if around is not None and (turn.role == "assistant" or turn.arguments):
+            if around is not None and (turn.role == "assistant" or turn.arguments or turn.input):
                 around.on_calls(turn)
             if turn.role == "assistant":
                 models = turn.content

@@ -200,10 +200,18 @@ def test_an_agent_without_offered_tools_lowers_nothing_after_high_risk_work() ->
     ]
 
 
-@pytest.mark.parametrize(("text", "tier"), [("do all tests pass?", "cheap"), ("change it back", "strong")])
+@pytest.mark.parametrize(
+    ("text", "tier"),
+    [("do all tests pass?", "cheap"), ("change it back", "strong"), ("make the button bigger", "strong")],
+)
 def test_of_a_conversation_that_is_kept_elsewhere_only_a_question_is_harmless(text: str, tier: str) -> None:
     tools = [{"type": "function", "name": name, "parameters": {}} for name in ("read_file", "edit_file")]
-    body = {"model": "auto", "input": [user(text)], "tools": tools, "previous_response_id": "r1"}
+    body = {
+        "model": "auto",
+        "input": [user(BROAD), said("Done."), user(text)],
+        "tools": tools,
+        "previous_response_id": "r1",
+    }
     seen = ROUTER.classes.with_tokens(outline(Dialect.RESPONSES, msgspec.json.encode(body))[0], None)
     task = ROUTER.classes.classify_declared(seen, "auto", None)
     assert ROUTER.plan(task, seen, RoutingConstraints()).steps[0].tier.name == tier
@@ -307,6 +315,53 @@ def test_changed_files_are_counted_in_each_dialect(dialect: Dialect) -> None:
         body = {"input": items, "tools": [{"type": "function", "name": "edit_file", "parameters": {}}]}
     seen = outline(dialect, json.dumps({"model": "auto", **body}).encode())[0]
     assert seen.around_request(0).changed == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("edit", '{"filePath":"/x/%d.ts"}'),
+        ("Edit", '{"file_path":"C:\\\\src\\\\f%d.py"}'),
+        ("replace_content", '{"relative_path":"x/%d.py"}'),
+        ("NotebookEdit", '{"notebook_path":"/x/%d.ipynb"}'),
+        ("shell", '{"command":["apply_patch","*** Begin Patch\\n*** Update File: f%d.py\\n"]}'),
+    ],
+)
+def test_files_are_counted_however_a_tool_names_them(name: str, arguments: str) -> None:
+    for dialect in (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES):
+        assert _changed(dialect, name, [arguments % n for n in range(WIDE)]) == WIDE, dialect
+
+
+def test_a_call_that_only_shows_a_file_changes_none() -> None:
+    views = [f'{{"command": "view", "path": "/x/{n}.py"}}' for n in range(WIDE)]
+    for dialect in (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES):
+        assert _changed(dialect, "str_replace_based_edit_tool", views) == 0
+
+
+def _changed(dialect: Dialect, name: str, calls: list[str]) -> int:
+    turns: list[dict[str, Any]] = [user("fix it")]
+    for number, arguments in enumerate(calls):
+        if dialect is Dialect.CHAT:
+            call = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
+            turns.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        elif dialect is Dialect.MESSAGES:
+            call = {"type": "tool_use", "id": f"c{number}", "name": name, "input": json.loads(arguments)}
+            turns.append({"role": "assistant", "content": [call]})
+        else:
+            turns.append({"type": "function_call", "call_id": f"c{number}", "name": name, "arguments": arguments})
+    tools = [{"type": "function", "name": "edit_file", "function": {"name": "edit_file"}}]
+    body = {"input" if dialect is Dialect.RESPONSES else "messages": turns, "model": "auto", "tools": tools}
+    return outline(dialect, json.dumps(body).encode())[0].around_request(0).changed
+
+
+def test_files_of_a_patch_to_a_custom_tool_are_counted() -> None:
+    patches = [
+        {"type": "custom_tool_call", "call_id": f"c{n}", "name": "apply_patch",
+         "input": f"*** Begin Patch\n*** Update File: a{n}.py\n*** Add File: b{n}.py\n"}
+        for n in range(4)
+    ]  # fmt: skip
+    body = {"model": "auto", "input": [user("fix it"), *patches], "tools": [{"type": "custom", "name": "apply_patch"}]}
+    assert outline(Dialect.RESPONSES, json.dumps(body).encode())[0].around_request(0).changed == 8
 
 
 # -- safety ----------------------------------------------------------------------------------------------------------
