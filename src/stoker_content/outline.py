@@ -292,8 +292,9 @@ class _Turn(msgspec.Struct, gc=False):
     """Of a tool's result in Responses."""
     tool_calls: msgspec.Raw = _ABSENT
     name: Any = ""
-    """Of a call in Responses; so are `arguments`."""
+    """Of a call in Responses; so are `arguments`, and `input` of a custom tool."""
     arguments: msgspec.Raw = _ABSENT
+    input: msgspec.Raw = _ABSENT
     tools: msgspec.Raw = _ABSENT
     """Codex offers some tools in an item of the input."""
 
@@ -424,8 +425,8 @@ def _plain(fields: _Body) -> _Talk:
     one = turn_content(fields.input or fields.prompt)
     found = read_user_turn([shortened_text(text) for text in one.texts])
     requests = tuple(map(_cut, found.requests))
-    around = (Around(has_attachment=True),) if one.files or one.images else ()
-    return _Talk(requests, found.is_summary and not requests, one.images, around=around)
+    around = (Around((), True, "", bool(one.files or one.images), 0, not (found.has_results or found.is_summary)),)
+    return _Talk(requests, found.is_summary and not requests, one.images, around=around * len(requests))
 
 
 def _is_continued(dialect: Dialect, fields: _Body, body: bytes) -> tuple[bool, bool]:
@@ -448,8 +449,14 @@ _EDITS = re.compile(
 )
 """Words in the names of tools whose call changes the file that it names."""
 _NAMES_FILE = re.compile(
-    rb'\\?"(?:file_?path|path|file_?name|target_file|relative_workspace_path|file)\\?"\s*:\s*\\?"([^"\\]{1,300})'
+    rb'\\?"(?:file_?path|path|file_?name|target_file|relative_(?:workspace_)?path|notebook_path|file)\\?"\s*:\s*\\?"'
+    rb'((?:[^"\\]|\\{2,4}(?!")){1,300})',
+    re.IGNORECASE,
 )
+_LOOKS_ONLY = re.compile(rb'"?\s*\{\s*\\?"command\\?"\s*:\s*\\?"view\\?"')
+"""The call of a tool that edits, which only shows the file."""
+_PATCHES_FILE = re.compile(rb"\*\*\* (?:Update|Add|Delete) File: ([^\\\"\n]{1,300})")
+"""The name of a file in a patch as Codex writes it, in the arguments of any tool."""
 
 
 class _Function(msgspec.Struct, gc=False):
@@ -471,8 +478,8 @@ _calls = msgspec.json.Decoder(list[_Call])
 
 def _called(turn: _Turn) -> Iterator[tuple[object, msgspec.Raw]]:
     """Names and arguments of the tools that a turn of the model calls, of chat, Responses and Messages."""
-    if turn.arguments and turn.type != "function_call_output":
-        yield turn.name, turn.arguments
+    if (given := turn.arguments or turn.input) and turn.type not in _RESULTS:
+        yield turn.name, given
     for raw in (turn.tool_calls, turn.content):
         if first(raw) == b"[":
             try:
@@ -498,19 +505,27 @@ class _Surroundings:
         self._changed: set[bytes] = set()
         """Files that newer calls change, up to the request that they belong to."""
         self._found: list[Around] = []
+        self._just_read = 0
+        """How many requests, at the end of `_found`, stand in the turn that was read last."""
 
     def on_calls(self, turn: _Turn) -> None:
+        self._just_read = 0
         if self._calls_left <= 0:
             return
         for name, arguments in _called(turn):
             self._calls_left -= 1
-            if isinstance(name, str) and _EDITS.search(name[:100]):
+            patched = _PATCHES_FILE.findall(arguments, 0, MOST_ARGUMENTS)
+            self._changed.update(patched)
+            if not patched and isinstance(name, str) and _EDITS.search(name[:100]):
                 found = _NAMES_FILE.search(arguments, 0, MOST_ARGUMENTS)
-                if found is not None:
+                if found is not None and _LOOKS_ONLY.match(arguments) is None:
                     self._changed.add(found[1])
 
     def on_results(self, contents: Iterable[msgspec.Raw]) -> None:
         self._results += contents
+        for at in range(len(self._found) - self._just_read, len(self._found)):
+            self._found[at] = self._found[at]._replace(is_own=False)  # it follows results without an answer between
+        self._just_read = 0
 
     def on_model(self, content: msgspec.Raw) -> None:
         if self._wants_said and (texts := turn_content(content).texts):
@@ -520,12 +535,14 @@ class _Surroundings:
                 self._wants_said = False
                 self._found[-1] = self._found[-1]._replace(said=said)
 
-    def on_requests(self, requests: Iterable[str], has_attachment: bool = False) -> None:
+    def on_requests(self, requests: Iterable[str], has_attachment: bool = False, is_own: bool = True) -> None:
+        had = len(self._found)
         for request in requests:
             self._wants_said = len(request) <= MOST_POINTING and self._left > 0
             results, is_whole = self._first_results() if self._wants_said else ((), False)
-            self._found.append(Around(results, is_whole, "", has_attachment, len(self._changed)))
+            self._found.append(Around(results, is_whole, "", has_attachment, len(self._changed), is_own))
             self._results, self._changed = [], set()
+        self._just_read = len(self._found) - had
 
     def _first_results(self) -> tuple[tuple[str, ...], bool]:
         found: list[str] = []
@@ -569,7 +586,7 @@ def _talk(turns: list[_Turn], changes_files: bool = False) -> _Talk:
     around = _Surroundings() if changes_files else None
     for turn in reversed(turns):
         if turn.role != "user":
-            if around is not None and (turn.role == "assistant" or turn.arguments):
+            if around is not None and (turn.role == "assistant" or turn.arguments or turn.input):
                 around.on_calls(turn)
             if turn.role == "assistant":
                 models = turn.content
@@ -606,10 +623,13 @@ def _talk(turns: list[_Turn], changes_files: bool = False) -> _Talk:
             around.on_results(reversed(one.texts))
         if found.is_recap:
             recap = requests_in(map(shortened_text, turn_content(models).texts))
+            if around is not None:
+                around.on_requests(recap, is_own=False)
             return _Talk((*requests, *recap), not recap, images, has_results, _found(around))  # 3
         requests += map(_cut, found.requests)  # 2
         if around is not None:
-            around.on_requests(found.requests, one.files > 0 or one.images > 0)
+            is_own = not (one.results or found.has_results or found.is_summary)
+            around.on_requests(found.requests, one.files > 0 or one.images > 0, is_own)
         if found.is_summary:
             return _Talk(tuple(requests), not found.requests, images, has_results, _found(around))  # 3
         if found.is_reset:

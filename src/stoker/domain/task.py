@@ -45,6 +45,7 @@ LOW_RISKS = {
     "asks": "it only asks",
     "looks": "it only looks or runs something",
     "reports": "it only says what happened",
+    "thanks": "it only thanks",
     "documents": "it works on documents",
     "mentions": "it is about documents",
     "small": "it asks for a small change in one place",
@@ -93,6 +94,10 @@ class Around(NamedTuple):
     """A file or an image came with it."""
     changed: int = 0
     """How many different files the model's calls after it name as changed."""
+    is_own: bool = True
+    """The person wrote it. False: it came with results of tools, or out of them, or out of a summary, so that a tool or
+    a model may have written it.
+    """
 
 
 class Outline(msgspec.Struct, frozen=True):

@@ -118,6 +118,7 @@ class Classifier:
         self._weights = weights
         self._systems: dict[int, str] = {}
         self._texts: dict[tuple[int, int, tuple[str, ...], bool], _Seen] = {}
+        self._offers: dict[tuple[int, int], tuple[Asked, bool]] = {}
         places = range(len(weights.classes))
         self._risky = tuple(at for at in places if weights.classes[at] in HIGH_RISK)
         self._risks = itemgetter(*self._risky)
@@ -241,17 +242,17 @@ class Classifier:
         | asks for something risky                              | high-risk work, whatever its text is likeliest to be |
         | goes on with something (yes, "continue")              | risky, if what the model offered is, or one of the   |
         |                                                       | DECAY requests before it, or if these changed many   |
-        |                                                       | files; else harmless                                 |
+        |                                                       | files; harmless, if all of them are; else `found`    |
         | asks for something, and the agent changed many files  | high-risk work                                       |
         | for it already                                        |                                                      |
-        | asks for something harmless                           | the likeliest class that is not high-risk            |
-        | says nothing of its risk                              | high-risk, if its own text is likely to be that, or  |
-        |                                                       | the one before it was                                |
-        | points at work that is not seen, is a command by name | `found`                                              |
-        | or in another language                                |                                                      |
+        | plainly asks for something harmless                   | the likeliest class that is not high-risk, see       |
+        |                                                       | `_may_lower`                                         |
+        | says nothing of its risk, points at work that is not  | `found`                                              |
+        | seen, is a command by name, in another language       |                                                      |
         """
         forms, signs = form(outline), _signs(outline)
-        seen = self._seen(outline.text, forms, True, outline.around_request(0).has_attachment)
+        around = outline.around_request(0)
+        seen = self._seen(outline.text, forms, True, around.has_attachment)
         risk = seen.asked
         if risk.grade is Grade.UNREAD or not outline.text.strip():
             return found
@@ -259,65 +260,75 @@ class Classifier:
             return self._going_on(outline, found, notes, forms, signs)
         if risk.grade is Grade.RISKY:
             return self._risky_task(found, risk, notes)
-        if risk.why not in ("asks", "looks") and outline.around_request(0).changed >= WIDE:
+        if risk.why not in ("asks", "looks") and around.changed >= WIDE:
             return self._risky_task(found, Asked(Grade.RISKY, "wide"), notes)
         is_at_risk = found.name in HIGH_RISK or found.name == UNKNOWN
-        is_seen = seen.says is Says.OWN or risk.why in ("asks", "looks", "documents", "reports")
-        if not is_at_risk or not is_seen or seen.says is Says.COMMAND:
+        if not is_at_risk or not _may_lower(outline, found, seen):
             return found
-        if _is_alarming(seen) or (risk.grade is Grade.OTHER and found.name == UNKNOWN and not found.back):
-            return found
-        if risk.grade is Grade.OTHER and self._before(outline, forms, 1)[1]:
-            return found
-        return self._lowered(seen, risk.why or "small", notes, signs)
+        return self._lowered(seen, risk.why, notes, signs)
 
     def _going_on(
         self, outline: Outline, found: Task, notes: tuple[str, ...], forms: tuple[str, ...], signs: frozenset[str]
     ) -> Task:
         """The task of a request that only goes on."""
-        before, lingers = self._before(outline, forms, DECAY)
-        if lingers == "wide":
-            return self._risky_task(found, Asked(Grade.RISKY, "wide"), notes)
-        if found.name not in HIGH_RISK and found.name != UNKNOWN:
-            return found
+        before, lingers = self._before(outline, forms)
+        if lingers.grade is Grade.RISKY:
+            return self._risky_task(found, lingers, notes)
         around = outline.around_request(0)
         if around.said:
-            offer = offered(around.said)
-            if offer.grade in (Grade.RISKY, Grade.UNREAD):
-                return self._risky_task(found, offer, notes) if offer.grade is Grade.RISKY else found
-            if offer.grade is Grade.OTHER and self._riskiest(offers(around.said), PROPOSED) is not None:
+            offer, is_alarming = self._offered(around.said)
+            if offer.grade is Grade.RISKY:
+                return self._risky_task(found, offer, notes)
+            if offer.grade is Grade.UNREAD or (offer.grade is Grade.OTHER and is_alarming):
                 return found
-        if lingers or before is None:
-            return found
-        return self._lowered(before, "goes_on", notes, signs)
+        is_lower = lingers.grade is Grade.HARMLESS and found.name in HIGH_RISK and found.back and not outline.is_cut
+        return self._lowered(before, "goes_on", notes, signs) if is_lower and around.is_own and before else found
 
-    def _before(self, outline: Outline, forms: tuple[str, ...], most: int) -> tuple[_Seen | None, str]:
-        """The request before the newest one that says something itself; and, as a word, why one of the last `most` such
-        requests before it is risky: empty if none is.
+    def _before(self, outline: Outline, forms: tuple[str, ...]) -> tuple[_Seen | None, Asked]:
+        """The request before the newest one that says something itself; and the risk of the last DECAY such requests,
+        up to one that says that it is a new task: RISKY if one is, HARMLESS if all are, else OTHER.
         """
         before: _Seen | None = None
-        counted = 0
+        counted, is_harmless = 0, True
         for back in range(1, 1 + len(outline.earlier)):
             around = outline.around_request(back)
             if around.changed >= WIDE:
-                return before, "wide"
+                return before, Asked(Grade.RISKY, "wide")
             seen = self._seen(outline.request(back), forms, True, around.has_attachment)
-            grade = seen.asked.grade
-            if grade is Grade.OPEN:
+            asks = seen.asked
+            if asks.grade is Grade.OPEN:
+                continue
+            if asks.grade is Grade.RISKY:
+                return before, asks
+            if _is_alarming(seen):
+                return before, Asked(Grade.RISKY, "broad")
+            if not around.is_own:
                 continue
             before, counted = before or seen, counted + 1
-            is_unseen = seen.says is not Says.OWN and grade is not Grade.HARMLESS
-            if grade is Grade.RISKY or is_unseen or _is_alarming(seen):
-                return before, "risky"
-            if counted == most:
-                return before, ""
-        return before, "cut" if outline.is_cut else ""
+            is_harmless = is_harmless and asks.grade is Grade.HARMLESS and seen.is_learned
+            if counted == DECAY or seen.is_anew:
+                break
+        return before, Asked(Grade.HARMLESS if is_harmless and counted else Grade.OTHER)
+
+    def _offered(self, said: str) -> tuple[Asked, bool]:
+        """What the model offers, and whether its text proposes high-risk work. Cached like `_seen`."""
+        key = hash(said), len(said)
+        found = self._offers.get(key)
+        if found is None:
+            if len(self._offers) >= MOST_TEXTS:
+                self._offers.clear()
+            offer = offered(said)
+            is_alarming = offer.grade is Grade.OTHER and self._riskiest(offers(said), PROPOSED) is not None
+            found = self._offers[key] = offer, is_alarming
+        return found
 
     def _risky_task(self, found: Task, risk: Asked, notes: tuple[str, ...]) -> Task:
+        """High-risk work. Of another class than `found`, if that is a plan and this is none."""
         if found.name == UNKNOWN or (risk.why == "unseen" and "results" in found.notes):
             return found
         note = f"risk:{risk.why}"
-        if found.name in HIGH_RISK:
+        is_plan = found.name == "planning" and risk.why not in ("plans", "unseen")
+        if found.name in HIGH_RISK and not is_plan:
             return found._replace(notes=(*found.notes, note), else_="")
         if risk.why == "unseen":
             return _unseen((*notes, note))
@@ -540,6 +551,23 @@ def _is_alarming(seen: _Seen) -> bool:
     if seen.asked.grade is Grade.HARMLESS:
         return seen.risk >= CERTAIN
     return seen.asked.grade is Grade.UNREAD or seen.asked.why == MAY_BE_BROAD or seen.risk >= SURE_ALARM
+
+
+def _may_lower(outline: Outline, found: Task, seen: _Seen) -> bool:
+    """Whether a request takes away the risk that the conversation has: only in the person's own words, which were read
+    in full, are in a language that was learned, and plainly ask for something harmless.
+    """
+    risk, around = seen.asked, outline.around_request(0)
+    if risk.grade is not Grade.HARMLESS or not around.is_own or not seen.is_learned or _is_alarming(seen):
+        return False
+    if outline.is_cut and risk.why != "asks":
+        return False
+    if not outline.tools and outline.earlier:
+        return False  # an agent without offered tools sends results of commands as the person's words
+    if risk.why == "reports" and (found.back or found.name == UNKNOWN):
+        return False  # "The file was edited." may be the harness's
+    is_seen = seen.says is Says.OWN or risk.why in ("asks", "looks", "documents", "thanks")
+    return is_seen and seen.says is not Says.COMMAND
 
 
 _NOT_ASKED = Asked(Grade.OTHER)

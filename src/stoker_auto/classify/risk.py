@@ -15,13 +15,15 @@ easy. A request is read sentence by sentence; questions, and what it says not to
 | decide how something will be built: a plan, a design, an architecture    | `plans`                 |
 | do what a plan, a task or an earlier session says                        | `unseen`                |
 
-Work on documents, comments and looks is harmless, and so is a request that only asks, looks, runs, commits or reports.
-English only: of another language nothing is said (UNREAD).
+Work on documents, comments and looks is harmless, and so is a request that only asks, looks, runs, commits or reports,
+if none of its sentences holds a word of damage (`--force`, `drop table`, `.env`). What was pasted makes nothing
+harmless, and may make it risky. English only: of another language nothing is said (UNREAD).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -33,10 +35,12 @@ MOST_READ = 2_400
 MOST_SENTENCES = 24
 SHORT = 240
 """Characters of a request that may only say yes, or go on."""
-LAST_OFFERED = 6
+LAST_OFFERED = 12
 """Sentences at the end of what a model wrote that may offer something."""
 MOST_SENTENCE = 240
 """Characters of one sentence."""
+FEW_WORDS = 6
+"""Of so few words one has to be English, and of no other language."""
 FEW_OFFERED = 3
 """Words of so short a text offer nothing ("Done.")."""
 MANY_PARTS = 2
@@ -67,23 +71,34 @@ class Asked(NamedTuple):
 
 
 def asked(text: str) -> Asked:
-    """What a request asks for. Linear in the text, of which MOST_READ characters are read; never raises."""
-    if len(text) > MOST_READ:
+    """What a request asks for. At most MOST_READ characters are read; never raises. Nothing is HARMLESS of which a part
+    was not read.
+    """
+    is_cut = len(text) > MOST_READ
+    if is_cut:
         text = f"{text[: MOST_READ // 2]}\n{text[-MOST_READ // 2 :]}"
-    shown = _plain(text)
+    shown, pasted = _plain(text)
     if (why := _whole(shown)) is not None:
         return Asked(Grade.RISKY, why)
-    if not _is_english(shown):
-        is_printed = len(shown) < 0.5 * len(text) and not _is_foreign(shown)
-        is_latin = len(text.encode("ascii", "ignore")) > 0.9 * len(text)
-        return Asked(Grade.HARMLESS, "reports") if is_printed and is_latin else Asked(Grade.UNREAD)
+    found = _shown(shown, bool(text.strip()))
+    if found.grade is not Grade.RISKY and (why := _of_pasted(pasted)):
+        return Asked(Grade.RISKY, why)
+    return Asked(Grade.OTHER) if is_cut and found.grade in (Grade.HARMLESS, Grade.OPEN) else found
+
+
+def _shown(shown: str, has_text: bool) -> Asked:
+    """The grade of what the person wrote. `has_text`: of a text that is not empty, though nothing of it may be left."""
     if not shown:
-        return Asked(Grade.HARMLESS, "reports") if text.strip() else Asked(Grade.OPEN)
+        return Asked(Grade.OTHER) if has_text else Asked(Grade.OPEN)
+    if not _is_english(shown):
+        reads = _damages if _is_foreign(shown) else _risk
+        found_here = next(filter(None, map(reads, _sentences(shown)[0])), "")
+        return Asked(Grade.RISKY, found_here) if found_here else Asked(Grade.UNREAD)
     if len(shown) <= SHORT and _THANKS.fullmatch(shown):
-        return Asked(Grade.HARMLESS, "reports")
+        return Asked(Grade.HARMLESS, "thanks")
     if len(shown) <= SHORT and (continues(shown) in (Continues.ONLY, Continues.GOES_ON) or _YES.fullmatch(shown)):
         return Asked(Grade.OPEN)
-    sentences = _sentences(shown)
+    sentences, is_whole = _sentences(shown)
     found = [_sentence(one) for one in sentences]
     for one in found:
         if one.grade is Grade.RISKY:
@@ -91,33 +106,44 @@ def asked(text: str) -> Asked:
     if (why := _spans(shown, len(sentences))) is not None:
         return Asked(Grade.RISKY, why)
     grades = {one.grade for one in found if one.grade is not Grade.OPEN}
-    if grades == {Grade.HARMLESS}:
-        return next(one for one in found if one.grade is Grade.HARMLESS)
-    if next((one.why for one in found if one.grade is not Grade.OPEN), "") == "adds":
-        return Asked(Grade.HARMLESS, "adds")
     if not grades:
         return Asked(Grade.OPEN) if found else Asked(Grade.OTHER)
-    if _LIMITED.search(shown):
-        return Asked(Grade.HARMLESS, "small")
+    if grades == {Grade.HARMLESS} and is_whole:
+        whys = [one.why for one in found if one.grade is Grade.HARMLESS]
+        return Asked(Grade.HARMLESS, "reports" if "reports" in whys else whys[0])
     return Asked(Grade.OTHER, MAY_BE_BROAD if any(one.why == MAY_BE_BROAD for one in found) else "")
+
+
+def _of_pasted(lines: Sequence[str]) -> str:
+    """The reason for which lines that look like those of programs are risky: they may be what is to be done."""
+    for line in lines[:MOST_SENTENCES]:
+        bare = _MARKS.sub("", line[:MOST_SENTENCE])
+        if why := _damages(bare):
+            return why
+        if _CHANGE.match(_LEAD.sub("", bare)) and (why := _risky(bare)):
+            return why
+    return ""
 
 
 def offers(said: str) -> str:
     """The end of what a model wrote, in which it may offer something."""
-    return "\n".join(_sentences(_plain(said))[-LAST_OFFERED:])
+    return "\n".join(_sentences(_plain(said)[0])[0][-LAST_OFFERED:])
 
 
 def offered(said: str) -> Asked:
     """What a model offers to do, by the end of what it wrote: the riskiest of its last sentences. HARMLESS if it offers
     nothing that is risky.
     """
-    last = _sentences(_plain(said))[-LAST_OFFERED:]
+    shown, pasted = _plain(said)
+    last = _sentences(shown)[0][-LAST_OFFERED:]
     if len(_LETTERS.findall(said)) > FEW_OFFERED and not _is_english("\n".join(last)):
         return Asked(Grade.UNREAD)
     found = [_sentence(_OFFER.sub("", one)) for one in last]
     risky = next((one for one in found if one.grade is Grade.RISKY), None)
     if risky is not None:
         return risky
+    if why := _of_pasted(pasted[-MOST_SENTENCES:]):
+        return Asked(Grade.RISKY, why)
     other = next((one for one in found if one.grade is Grade.OTHER and one.why), None)
     return other or Asked(Grade.HARMLESS, "goes_on")
 
@@ -126,15 +152,19 @@ def offered(said: str) -> Asked:
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _PASTED = re.compile(
-    r"^(?:\s*(?:at |File \"|Traceback|\d+(?:[|:\u2192]|\s{2,})|[|"
-    r">+=#~^$\u276f\u279c\u2502\u251c\u2514\u23bf\u2a2f%-]\s?[^\n]*[{}()|;:/\\]|[\w.]*(?:Error|Exception|"
+    r"^(?:[ \t]*(?:at |File \"|Traceback|\d+(?:[|:\u2192]|[ \t]{2,})|[|"
+    r">+=~^$\u276f\u279c\u2502\u251c\u2514\u23bf\u2a2f%][ \t]?[^\n]*[{}()|;:/\\]|[\w.]{0,80}(?:Error|Exception|"
     r"WARN|INFO|ERROR|DEBUG)\b[:\]])"
-    r"|\S+@\S+[:~]|\[\w+\]|\[\d|[^\n]{0,60}(?:npm ERR|node_modules|site-packages))[^\n]*$",
+    r"|[^\s@]{1,64}@[^\s@:~]{1,64}[:~]|\[(?!x?\])\w{1,40}\]|\[\d|[^\n]{0,60}(?:npm ERR|node_modules/|site-packages/))"
+    r"[^\n]*$",
     re.MULTILINE,
 )
-"""Lines of programs: logs, stacks, prompts of shells."""
-_ERROR = re.compile(r"\b\w*(?:Error|Exception|P\d{4})\b[: ]|\berror:|Traceback|Build fail", re.IGNORECASE)
-_REFERENCE = re.compile(r"@[\w./\\:-]+")
+"""Lines of programs: logs, stacks, prompts of shells. They make nothing harmless, and may make it risky: a person
+begins lines like that, too.
+"""
+_MARKS = re.compile(
+    r"^(?:[^\w\n/.]|\d{1,6}[|:\u2192.)]|\[\w+\]|[\w.]{0,80}(?:Error|Exception|WARN|INFO|ERROR|DEBUG)\b)+"
+)
 _URL = re.compile(r"https?://\S+")
 _ENGLISH = words(
     "the a an to is are it this that and of in for on with we you i me my our your do does did can could please "
@@ -146,15 +176,25 @@ _ENGLISH = words(
 _OTHERS = words(
     "le la les des du dans et est une pour avec sur pas que qui tous toutes der das und ist ein eine nicht mit "
     "für auf wir ich bitte alle dem el los las con por para todos todas una del il che non per gli della tutti um "
-    "uma não com het een van voor nie jest się wszystkich "
+    "uma não com het een van voor nie jest się wszystkich ta bort och att det som på av för inte är jag kan ska från "
+    "ett af og ikke til fra slett slet minden és hogy nem kaikki ja että ei tüm ve bir bu için semua di untuk dan yang"
 )
 """Frequent words of other languages that are none of English."""
+_IN_OTHERS_TOO = words("a i an in so as is on do we all be or at to me no")
+"""Frequent English words that are words of other languages as well: they do not make a text of few words English."""
 _LETTERS = re.compile(r"[^\W\d_][\w'\u2019-]*")
-_END = re.compile(r"(?<=[.!?;])\s+|\n+|\s+[-\u2022*] (?=[a-zA-Z])|\s+(?:and|,) then\s+|\.{3,}\s*")
+_END = re.compile(r"(?<=[.!?;])\s+|\n+|(?<!\s)\s+[-\u2022*] (?=[a-zA-Z])|(?<!\s)\s+(?:and|,) then\s+|\.{3,}\s*")
 
 
-def _plain(text: str) -> str:
-    return _URL.sub("LINK", _PASTED.sub("", _FENCE.sub(" ", text))).replace("\u2019", "'").strip()
+def _plain(text: str) -> tuple[str, list[str]]:
+    """The text without what was pasted into it; and the lines of that."""
+    pasted: list[str] = []
+
+    def without(found: re.Match[str]) -> str:
+        pasted.extend(found[0].split("\n"))
+        return " "
+
+    return _URL.sub("LINK", _PASTED.sub(without, _FENCE.sub(without, text))).replace("\u2019", "'").strip(), pasted
 
 
 def _is_english(text: str) -> bool:
@@ -166,8 +206,10 @@ def _is_english(text: str) -> bool:
         return False
     if _is_foreign(text):
         return False
-    known = sum(word in _ENGLISH for word in words)
-    return known >= (1 if len(words) <= 6 else 0.12 * len(words))
+    known = [word for word in words if word in _ENGLISH]
+    if len(words) > FEW_WORDS:
+        return len(known) >= 0.12 * len(words)
+    return any(word not in _IN_OTHERS_TOO for word in known)
 
 
 def _is_foreign(text: str) -> bool:
@@ -175,12 +217,19 @@ def _is_foreign(text: str) -> bool:
     return sum(word in _OTHERS for word in words) > 0.05 * len(words)
 
 
-def _sentences(text: str) -> list[str]:
-    found = [part.strip(" \t,-*\u2022") for part in _END.split(text)]
-    found = [part for part in found if part]
+def _sentences(text: str) -> tuple[list[str], bool]:
+    """The sentences, and whether they are all and whole."""
+    found = [part.strip(" \t,-*#\u2022") for part in _END.split(text)]
+    found = [part for part in found if _LETTERS.search(part)]
+    is_whole = len(found) <= MOST_SENTENCES and all(len(part) <= MOST_SENTENCE for part in found)
     if len(found) > MOST_SENTENCES:
         found = [*found[: MOST_SENTENCES // 2], *found[-MOST_SENTENCES // 2 :]]
-    return [part[:MOST_SENTENCE] for part in found]
+    return [part[:MOST_SENTENCE] for part in found], is_whole
+
+
+def _risk(sentence: str) -> str:
+    found = _sentence(sentence)
+    return found.why if found.grade is Grade.RISKY else ""
 
 
 # -- one sentence ------------------------------------------------------------------------------------------------------
@@ -427,9 +476,13 @@ def _sentence(text: str) -> Asked:
     said = bare[polite.end() :] if polite else bare
     kept = _NOT.sub("", said)
     if not kept.strip():
-        return Asked(Grade.HARMLESS, "small")
+        return Asked(Grade.OTHER)
     if why := _risky(kept):
         return Asked(Grade.RISKY, why)
+    if not _SAYS_ONLY.match(kept) and (why := _damages(kept)):
+        return Asked(Grade.RISKY, why)
+    if _TOLD.match(bare):
+        return Asked(Grade.HARMLESS, "reports")
     if _SAYS_ONLY.match(kept) and not _CHANGE_LATER.search(kept):
         return Asked(Grade.HARMLESS, "looks")
     if len(_PARTS.findall(kept)) >= MANY_PARTS or _OLD_NAME.search(kept):
@@ -452,6 +505,8 @@ def _sentence(text: str) -> Asked:
         return Asked(Grade.HARMLESS, "reports")
     if polite is None and bare.endswith("?"):
         return Asked(Grade.HARMLESS, "asks")
+    if _POINTS.match(kept):
+        return Asked(Grade.OPEN)
     if _FIX.match(kept):
         return Asked(Grade.HARMLESS, "small")
     is_local = _LOCALS.search(kept) or _SMALL.search(kept)
@@ -507,6 +562,11 @@ _WISHES = _re(
     r"becomes?|go(?:es)? away)\b"
 )
 _FIX = _re(r"(?:fix|try|retry|finish|undo|redo|repeat|change|correct) (?:it|this|that|them|the|these)?\b.{0,60}$")
+_TOLD = _re(r"(?:note|error|warning|info|hint|observation|result|output) ?:")
+_POINTS = _re(
+    r"(?:fix|try|retry|finish|undo|redo|repeat|change|correct) (?:it|this|that|them|these)\b(?: \w+){0,3}\W*$"
+)
+"""It points at what was there before ("change it back")."""
 _CHANGE, _LOCALS, _SMALL, _DOCUMENT, _LOOK = (
     _re(_CHANGES),
     _re(_LOCAL),
@@ -555,6 +615,46 @@ def _risky(text: str) -> str:
     if changes and _BROADLY.search(text) and not _LIMITED.search(text) and not _WORDING.search(text):
         return "broad"
     return ""
+
+
+_DAMAGE = {
+    "deletes": _re(
+        r"--force\b|--hard\b|--no-verify\b|\bforce[- ]push|\bpush -f\b|\bpush over\b|\bsquash\w*\b.*\bcommits?\b|"
+        r"(?:^|[^\w-])rm -\w|^rm\b|\b(?:rmdir|mkfs|shred|unlink)\b|\bdd if=|\b(?:nuke|wipe|purge|obliterate)\b|"
+        r"\b(?:delet(?:e|es|ing)|eras(?:e|ing)|recreat(?:e|ing)|clean(?:ing)? out|empty|emptying|kill|destroy\w*|"
+        r"throw(?:ing)? away|archive)\b.{0,60}\b(?:it|them|all|everything|"
+        r"volumes?|tables?|buckets?|accounts?|databases?|db|users?|jobs?|dir\w*|folders?|files?|branch\w*|orders?|"
+        r"records?|changes|uploads?|history|backups?|resources?|clusters?)\b"
+    ),
+    "data": _re(
+        r"\btruncat\w+\b.{0,40}\btables?\b|\bdrop\w*\b.{0,30}\b(?:tables?|columns?|database|db|schema|index|rows?)\b|"
+        r"\bdropdb\b|\bdelete from\b|\balter table\b|\b(?:columns?|fields?|primary keys?)\b.{0,30}\b(?:nullable|"
+        r"not null|unique|primary key|uuid)\b|\brestor\w+\b.*\b(?:backup|dump)|\b(?:backup|dump)\b.*\brestore|"
+        r"\bsync\b.*\bdata\b|\bswap \w+ for (?:postgres\w*|mysql|sqlite|mongo\w*|redis)"
+    ),
+    "deploys": _re(
+        r"\bterraform (?:apply|destroy|import|state)|\b(?:npm|yarn|pnpm|cargo|twine|gem|poetry|uv) (?:publish|upload)|"
+        r"\b(?:push|publish|upload|release)\b.{0,30}\b(?:to|on) (?:npm|pypi|crates|docker ?hub|the registry|app store)|"
+        r"\bkubectl (?:apply|delete|scale|drain)|\bhelm (?:install|upgrade|uninstall|rollback)|\bgo(?:es)? live\b|"
+        r"\bput (?:this|it|that) live\b|\b(?:and|then) ship\b|\bscale\b.{0,30}\b(?:cluster|nodes?|replicas?)\b|"
+        r"\bDNS\b|\bopen(?:ing)? (?:up )?port\b|\bto the internet\b|\b(?:against|on|in|to) (?:the )?prod(?:uction)?\b"
+    ),
+    "security": _re(
+        r"(?<![\w/])\.env\b|\b(?:re)?set(?:ting)?\b.{0,30}\bpasswords?\b|\bhard-?cod\w+\b.{0,40}\b(?:key|password|"
+        r"secret|token|credential)s?|\b(?:make|made|set|turn)\b.{0,40}\bpublic\b(?! (?:method|function|field|class|"
+        r"api|member))|\bchmod\b|\b777\b|\bsessions? expir\w+|\b(?:stay|remain|keep) \w* ?logged in\b|"
+        r"\bwithout (?:confirm|verif|auth)\w*|"
+        r"\b(?:skip|disable|bypass|turn off)\w*\b.{0,30}\b(?:verif\w+|auth\w*|check|signature|ssl|tls|csrf)\b|"
+        r"\b(?:write|read|admin|root|full) access\b|\bcharg(?:e|ing)\b.{0,20}\b(?:customers?|users?|cards?)\b|"
+        r"\b(?:send|e?mail)\b.{0,40}\b(?:all|every)\b.{0,20}\b(?:subscribers?|users?|customers?)\b"
+    ),
+}
+"""Words of damage: whatever else a sentence says, it is not harmless."""
+
+
+def _damages(text: str) -> str:
+    """The reason for which a sentence, or a line of a command, may do damage; empty: none of the words is there."""
+    return next((why for why, words in _DAMAGE.items() if words.search(text)), "")
 
 
 _TASK = _re(

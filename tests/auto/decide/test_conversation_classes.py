@@ -68,7 +68,13 @@ def test_what_links_to_something_before_counts_by_itself_if_it_asks_for_somethin
     assert task("continue please, there are still 14 files with the old import path").name == "multi-file-refactor"
 
 
-@pytest.mark.parametrize("text", ["hello", "use snake case", "the other ones too", "mach weiter"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hello", "use snake case", "the other ones too", "mach weiter",
+        "the test still fails:\nTraceback (most recent call last):\nKeyError: 'a'",
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("before", [RENAME, PLAN])
 def test_a_short_or_doubtful_turn_does_not_lower_the_risk_of_a_conversation(text: str, before: str) -> None:
     assert task(text, before, tools=4, changes_files=True).name in HIGH_RISK
@@ -78,7 +84,7 @@ def test_a_short_or_doubtful_turn_does_not_lower_the_risk_of_a_conversation(text
     "text",
     [
         "thanks!", "run the tests", "what did you change?", "Fix the failing test too",
-        "the test still fails:\nTraceback (most recent call last):\nKeyError: 'a'", "What is the capital of France?",
+        "What is the capital of France?",
         "Summarise what you changed so far in five bullets please, so that I can paste it into the ticket",
         "Write a haiku about rain",
     ],
