@@ -40,6 +40,28 @@ def test_a_place_here_goes_first_unless_something_in_use_has_to_stop_for_it(uses
     assert stage.where[stage.next_id - 1] == joins
 
 
+def test_under_load_the_place_there_is_used_too_once_its_requests_have_paid_for_it() -> None:
+    here, there = in_both(Serve("a@gpu", slot="gpu", replica_of="a", replicas=2, max_active=1))
+    stage = Stage(here)
+    stage.scheduler.on_reload([Slot("gpu"), BOX], [here, there], 0.0)
+    stage.load("a@gpu", took=5.0)
+    for _ in range(20):
+        stage.join("a")
+    stage.to(stage.now + 280)
+    assert [swap.target for swap in stage.swaps] == ["a@box2:gpu0"]
+
+
+def test_no_box_is_woken_for_a_replica_that_only_is_kept_loaded() -> None:
+    here, there = in_both(Serve("a@gpu", slot="gpu", replica_of="a", replicas=2, min_replicas=1))
+    other = serve("other")
+    stage = Stage(other)
+    stage.load("other")
+    stage.request("other")
+    stage.take(stage.scheduler.on_reload([Slot("gpu"), BOX], [here, there, other], 0.0))
+    stage.to(stage.now + 1000)
+    assert stage.swaps == []
+
+
 def test_what_another_stoker_forwarded_does_not_go_on_to_a_box() -> None:
     here, there = in_both(Serve("a@gpu", slot="gpu", replica_of="a"))
     replicas = Scheduler([Slot("gpu"), BOX], [here, there]).replica_sets["a"]

@@ -153,8 +153,10 @@ def free_place(replicas: ReplicaSet, now: float, apart_from: ServeState | None =
 
 
 def may_start_unasked(state: ServeState) -> bool:
-    """Whether a replica is stopped, and may be started although no request waits for it."""
-    if state.phase is not ServePhase.STOPPED or state.is_elsewhere:
+    """Whether a replica is stopped, and may be started although no request waits for it: never in a box, which would
+    be woken for it.
+    """
+    if state.phase is not ServePhase.STOPPED or state.is_elsewhere or state.serve.box_place is not None:
         return False
     return state.takes_requests() and not state.is_unloaded and not state.serve.needs_force
 
@@ -353,7 +355,7 @@ def _price(state: ServeState) -> float:
 def _is_open_to_extra(state: ServeState, now: float) -> bool:
     if state.gives_way() or state.is_clearing():
         return False
-    return suitability(state, now) <= Suitability.IDLE_VICTIMS
+    return suitability(state, now) <= Suitability.IN_BOX
 
 
 def kept_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
