@@ -304,7 +304,7 @@ class Scheduler:
             return [Reject(id, refusals.shutting_down())]
         if state.removed:
             return [Reject(id, refusals.removed(name))]
-        if state.is_paused:
+        if state.is_paused and not state.is_only_suspended():
             return [Reject(id, refusals.slot_paused(state))]
         if state.phase is ServePhase.READY:
             return [Grant(id)]
