@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,7 +25,11 @@ class BoxRefused(StartFailed):
 
 
 class BoxSilent(StartFailed):
-    """It does not answer. `is_unconnected`: nothing listens, or no way leads there."""
+    """It does not answer. `is_awake`: it did, but not so that its certificate could be believed."""
+
+    def __init__(self, message: str, is_awake: bool) -> None:
+        super().__init__(message, code="box_unreachable")
+        self.is_awake = is_awake
 
 
 class BoxApi:
@@ -108,4 +113,5 @@ class BoxApi:
         return BoxRefused(f"box {self.name} at {self.box.url} {text}", code=code, retry_after=after)
 
     def _silent(self, failure: NoResponse) -> BoxSilent:
-        return BoxSilent(f"box {self.name} does not answer at {self.box.url} ({failure})", code="box_unreachable")
+        text = f"box {self.name} does not answer at {self.box.url} ({failure})"
+        return BoxSilent(text, isinstance(failure.__cause__, ssl.SSLError))

@@ -51,6 +51,24 @@ def test_under_load_the_place_there_is_used_too_once_its_requests_have_paid_for_
     assert [swap.target for swap in stage.swaps] == ["a@box2:gpu0"]
 
 
+def test_a_place_here_that_falls_idle_while_a_box_sleeps_answers_those_that_wait_for_the_box() -> None:
+    here, there = in_both(Serve("a@gpu", slot="gpu", replica_of="a", replicas=2))
+    other = serve("other")
+    stage = Stage(other)
+    stage.take(stage.scheduler.on_reload([Slot("gpu"), BOX], [here, there, other], 0.0))
+    stage.load("other")
+    used = stage.request("other")
+    first = stage.join("a")
+    assert [swap.target for swap in stage.swaps] == ["a@box2:gpu0"]
+    stage.served(used, "other")
+    stage.to(stage.now + 500)
+    assert [(swap.target, swap.victims) for swap in stage.swaps] == [("a@box2:gpu0", ()), ("a@gpu", ("other",))]
+    stage.swaps.reverse()
+    stage.ready()
+    assert first in stage.granted
+    assert stage.where[first] == "a@gpu"
+
+
 def test_no_box_is_woken_for_a_replica_that_only_is_kept_loaded() -> None:
     here, there = in_both(Serve("a@gpu", slot="gpu", replica_of="a", replicas=2, min_replicas=1))
     other = serve("other")
