@@ -86,6 +86,18 @@ def test_what_another_stoker_forwarded_does_not_go_on_to_a_box() -> None:
     assert replicas.closed_to(ReplicaWish(is_forwarded=True)) == {"a@box2:gpu0"}
 
 
+def test_requests_at_a_box_that_is_lost_end_and_those_of_a_process_end_by_themselves() -> None:
+    there, here = in_box(Serve("a", slot=BOX.name), BOX), Serve("b", slot="gpu")
+    stage = Stage(here)
+    stage.take(stage.scheduler.on_reload([Slot("gpu"), BOX], [there, here], 0.0))
+    held = {}
+    for name in "ab":
+        stage.load(name)
+        held[name] = stage.request(name)
+        stage.take(stage.scheduler.on_exit(name, stage.now, "stopped answering"))
+    assert stage.cut == [held["a"]]
+
+
 def test_a_pause_of_this_machine_leaves_it_alone() -> None:
     scheduler = Scheduler([Slot("gpu"), BOX], [in_box(Serve("a"), BOX)])
     scheduler.restore_pauses({}, "the machine sleeps")
