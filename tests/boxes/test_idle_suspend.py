@@ -299,6 +299,9 @@ async def test_a_command_of_another_user_that_cannot_be_ended_is_told(monkeypatc
     said = await run_bounded(IdleSuspend(command=("sleep", "60"), timeout=0.2))
     assert said.endswith("could not be ended: it runs as another user")
     kill(pids[0], 9)
+    while Path(f"/proc/{pids[0]}").exists():
+        await asyncio.sleep(0.01)
+    await _settled()
 
 
 @story
