@@ -61,8 +61,9 @@ class BoxApi:
             raise self._silent(failure) from failure
         self._check_key(answer, "observe")
         document = answer.json() if answer.status == 200 else None
-        if answer.status in (502, 503, 504):
-            raise self._refused(BUSY, f"answered {answer.status} to GET /status: it starts or ends", answer)
+        if answer.status == 429 or answer.status >= 500:
+            why = "too many requests" if answer.status == 429 else "it starts, ends or has a fault"
+            raise self._refused(BUSY, f"answered {answer.status} to GET /status: {why}", answer)
         return document
 
     async def serve(self, place: BoxPlace, connection: KeptConnection | None = None) -> tuple[ServeThere, Any]:
