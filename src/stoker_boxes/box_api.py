@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,7 +25,11 @@ class BoxRefused(StartFailed):
 
 
 class BoxSilent(StartFailed):
-    """It does not answer. `is_unconnected`: nothing listens, or no way leads there."""
+    """It does not answer. `is_awake`: it did, but not so that its certificate could be believed."""
+
+    def __init__(self, message: str, is_awake: bool) -> None:
+        super().__init__(message, code="box_unreachable")
+        self.is_awake = is_awake
 
 
 class BoxApi:
@@ -56,8 +61,9 @@ class BoxApi:
             raise self._silent(failure) from failure
         self._check_key(answer, "observe")
         document = answer.json() if answer.status == 200 else None
-        if answer.status in (502, 503, 504):
-            raise self._refused(BUSY, f"answered {answer.status} to GET /status: it starts or ends", answer)
+        if answer.status == 429 or answer.status >= 500:
+            why = "too many requests" if answer.status == 429 else "it starts, ends or has a fault"
+            raise self._refused(BUSY, f"answered {answer.status} to GET /status: {why}", answer)
         return document
 
     async def serve(self, place: BoxPlace, connection: KeptConnection | None = None) -> tuple[ServeThere, Any]:
@@ -108,4 +114,5 @@ class BoxApi:
         return BoxRefused(f"box {self.name} at {self.box.url} {text}", code=code, retry_after=after)
 
     def _silent(self, failure: NoResponse) -> BoxSilent:
-        return BoxSilent(f"box {self.name} does not answer at {self.box.url} ({failure})", code="box_unreachable")
+        text = f"box {self.name} does not answer at {self.box.url} ({failure})"
+        return BoxSilent(text, isinstance(failure.__cause__, ssl.SSLError))

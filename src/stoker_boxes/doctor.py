@@ -28,10 +28,12 @@ def _box(name: str, box: Box, settings: Settings) -> DoctorFinding:
     try:
         document = asyncio.run(BoxApi(name, box).status())
     except BoxSilent as silent:
-        if box.mac is not None:
+        if box.mac is not None and not silent.is_awake:
             detail = f"does not answer at {box.url}: it sleeps, or is off; a request wakes it"
             return DoctorFinding(part, DoctorHealth.OK, detail)
         fix = f"start its Stoker, correct `url` of [boxes.{name}], or set `mac` to have it woken"
+        if silent.is_awake:
+            fix = f"correct its certificate, or `url` of [boxes.{name}]"
         return DoctorFinding(part, DoctorHealth.WARN, silent.message, fix, "stoker doctor")
     except (BoxRefused, ConfigError) as refused:
         fix = f"`key` of [boxes.{name}] must be one of that Stoker's, of scope observe: make one there"

@@ -35,6 +35,7 @@ FAILURES = 3
 WAKE_INTERVAL = 1.0
 """Seconds between two packets, and between two questions whether it is awake."""
 END_WITHIN = 10.0
+UNDO_TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +94,13 @@ class BoxDriver:
             self._saw(api, document)
             if not there.is_loaded:
                 say(serve.name, f"waits until {place.box} has loaded it")
-                await api.load(place.serve, serve.ready_timeout)
-                after, document = await api.serve(place)
-                self._saw(api, document)
-                if not after.is_loaded:
-                    why = after.reason or f"it is {after.state}"
-                    text = f"box {place.box} did not load serve '{place.serve}': {why}"
-                    raise BoxRefused(text, code=BUSY)
+                try:
+                    await self._load(api, serve, place)
+                except BoxRefused:
+                    raise
+                except BaseException:  # also if it is cancelled
+                    await self._undo(api, place)
+                    raise
         except StartFailed as failure:
             text = f"serve '{serve.name}' was not loaded: {failure.message}"
             raise StartFailed(text, code=failure.code, retry_after=failure.retry_after) from failure
@@ -109,13 +110,38 @@ class BoxDriver:
         target = api.target(place.serve)
         return Launched(msgspec.structs.replace(record, port=target.port, facts=facts), target, None)
 
+    async def _load(self, api: BoxApi, serve: Serve, place: BoxPlace) -> None:
+        """Raises StartFailed."""
+        await api.load(place.serve, serve.ready_timeout)
+        after, document = await api.serve(place)
+        self._saw(api, document)
+        if not after.is_loaded:
+            why = after.reason or f"it is {after.state}"
+            raise BoxRefused(f"box {place.box} did not load serve '{place.serve}': {why}", code=BUSY)
+
+    async def _undo(self, api: BoxApi, place: BoxPlace) -> None:
+        """Unloads what may still be loaded there for a start that was given up, once its request has left the queue
+        there. Raises nothing but CancelledError.
+        """
+        with contextlib.suppress(TimeoutError, StartFailed):
+            async with asyncio.timeout(END_WITHIN):
+                for _ in range(UNDO_TRIES):
+                    there, _document = await api.serve(place)
+                    if not there.in_use:
+                        break
+                    await asyncio.sleep(RETRY_INTERVAL)
+                if why := await _unload_there(api, place):
+                    self._log.info("serve %s may stay loaded in box %s: %s", place.serve, place.box, why)
+
     async def _awake(self, api: BoxApi, serve: Serve, place: BoxPlace) -> tuple[ServeThere, Any, bool]:
         """What it says, once it is awake, and whether it had to be woken. Raises StartFailed."""
         try:
             return (*await api.serve(place), False)
         except BoxSilent as silent:
-            if api.box.mac is None:
-                text = f"{silent.message}: start it, or set `mac` of [boxes.{place.box}] to have it woken"
+            if silent.is_awake or api.box.mac is None:
+                advice = f"set `mac` of [boxes.{place.box}] to have it woken"
+                advice = "correct its certificate, or `url`" if silent.is_awake else f"start it, or {advice}"
+                text = f"{silent.message}: {advice}"
                 self._notify(BoxSeen(place.box, "unreachable", text))
                 raise StartFailed(text, code=silent.code, retry_after=30.0) from silent
         except BoxRefused as failure:
@@ -127,7 +153,7 @@ class BoxDriver:
         """Sends packets until it answers, `wake_timeout` at most. Raises StartFailed."""
         box, loop = api.box, asyncio.get_running_loop()
         assert box.mac is not None
-        until, unsent = loop.time() + box.wake_timeout, ""
+        until, unsent, last = loop.time() + box.wake_timeout, "", ""
         self._context.say_step(serve.name, f"waits for {place.box} to wake")
         self._notify(BoxSeen(place.box, "waking", f"serve '{serve.name}' is wanted there"))
         self._log.info("waking box %s for serve %s", place.box, serve.name)
@@ -140,14 +166,18 @@ class BoxDriver:
             try:
                 async with asyncio.timeout_at(until):
                     return await api.serve(place)
-            except (BoxSilent, TimeoutError):
+            except BoxSilent as silent:
+                last = silent.message
+                if silent.is_awake:
+                    raise
+            except TimeoutError:
                 pass
             except BoxRefused as refused:
                 if refused.code != BUSY:  # it may still be starting
                     raise
             await asyncio.sleep(max(0.0, min(due, until) - loop.time()))
         why = unsent or ": is wake-on-LAN switched on in its firmware, and is `mac` right?"
-        text = f"box {place.box} did not wake within {box.wake_timeout:g} s{why}"
+        text = f"box {place.box} did not wake within {box.wake_timeout:g} s{why}{f' At last: {last}' if last else ''}"
         self._notify(BoxSeen(place.box, "unreachable", text))
         raise StartFailed(text, code="box_asleep", retry_after=60.0)
 
@@ -273,15 +303,17 @@ class BoxUnit:
         if self._is_ours:
             with contextlib.suppress(TimeoutError, StartFailed):
                 async with asyncio.timeout(END_WITHIN):
-                    await self._unload()
+                    if why := await _unload_there(self._api, self._place):
+                        self._log.info("serve %s stays loaded in box %s: %s", self._name, self._place.box, why)
         self._tell()
 
-    async def _unload(self) -> None:
-        there, _ = await self._api.serve(self._place)
-        if not there.is_loaded or there.in_use or there.is_kept:
-            return
-        if why := await self._api.unload(self._place.serve, END_WITHIN):
-            self._log.info("serve %s stays loaded in box %s: %s", self._name, self._place.box, why)
+
+async def _unload_there(api: BoxApi, place: BoxPlace) -> str:
+    """Unloads a serve that nobody uses there and nothing keeps loaded. Why not, if that failed. Raises StartFailed."""
+    there, _ = await api.serve(place)
+    if (not there.is_loaded and there.state != "starting") or there.in_use or there.is_kept:
+        return ""
+    return await api.unload(place.serve, END_WITHIN)
 
 
 @dataclass(frozen=True, slots=True)

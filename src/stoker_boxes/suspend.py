@@ -74,7 +74,10 @@ class IdleSuspender:
             if self._settings is None:
                 self._changed.clear()
                 await self._changed.wait()
-            await self.look_once()
+            try:
+                await self.look_once()
+            except Exception:  # the next look is to come nevertheless
+                log.exception("idle_suspend failed inside Stoker")
             await self._sleep(LOOK_EVERY)
 
     async def look_once(self) -> None:
@@ -92,15 +95,39 @@ class IdleSuspender:
     def _activity(self, work: str) -> Activity:
         conductor = self._conductor
         counts = conductor.statistics()
-        last_use = max((state.last_used for state in conductor.scheduler.serves.values()), default=float("-inf"))
+        if not work:
+            work = next((f"slot {name} is paused: {why}" for name, why in self._pauses().items()), "")
         if not work and counts["swaps"]:
             work = "a model is loaded or stopped"
         if not work and conductor.downloads:
             work = "weights are downloaded"
-        return Activity(last_use, counts["waiting"] + counts["leases"], work)
+        return Activity(conductor.quiet_since, counts["waiting"] + counts["leases"], work)
+
+    def _pauses(self) -> dict[str, str]:
+        """Why slots of this machine are paused, apart from its sleep: somebody else uses their devices."""
+        slots = self._conductor.scheduler.slots
+        return {
+            name: why
+            for name, one in slots.items()
+            if one.slot.is_here
+            for cause, why in one.pauses.items()
+            if cause is not PauseCause.SUSPEND
+        }
 
     def _is_wanted(self) -> bool:
-        return self._activity("").requests > 0
+        seen = self._activity("")
+        return seen.requests > 0 or seen.last_use > self._state.last_use
+
+    async def _objection(self, settings: IdleSuspend) -> str:
+        """Why the machine must stay awake, although it was to sleep; empty: nothing has changed. Once models have
+        ended: until then their end is a swap.
+        """
+        work = await asyncio.to_thread(self._work)
+        if self._is_wanted():
+            return "a request came"
+        if self._settings != settings:
+            return "[idle_suspend] was changed"
+        return self._activity(work).work
 
     async def _suspend(self, settings: IdleSuspend) -> None:
         scheduler = self._conductor.scheduler
@@ -111,12 +138,18 @@ class IdleSuspender:
             self._conductor.pause(name, PauseCause.SUSPEND, "the machine is going to sleep")
         said = "the machine stays awake"
         try:
-            if not await self._have_ended(slots):
-                self._note("suspend_cancelled", "", "a request came before the machine slept, or a model did not end")
+            if not await self._have_ended(slots) and not self._is_wanted():
+                self._note("suspend_cancelled", "", f"a model did not end within {seconds(ENDS_WITHIN)}")
+                return
+            if objection := await self._objection(settings):
+                self._called_off(f"the machine stays awake: {objection}")
                 return
             before = self._clock.wall() - self._clock.now()
             self.phase = "command"
-            problem = await self._command(settings)
+            problem, objection = await self._command(settings)
+            if objection:
+                self._called_off(f"the command was called off: {objection}")
+                return
             if problem:
                 log.warning("idle_suspend: %s", problem)
                 self._note("suspend_failed", "", f"{problem}; it is tried again after the next request")
@@ -139,6 +172,10 @@ class IdleSuspender:
                     self._conductor.resume(name, PauseCause.SUSPEND, said)
             self._state = self._state._replace(since=self._clock.now())
 
+    def _called_off(self, text: str) -> None:
+        self._state = self._state._replace(was_tried=False)
+        self._note("suspend_cancelled", "", text)
+
     async def _have_ended(self, slots: list[str]) -> bool:
         until = self._clock.now() + ENDS_WITHIN
         while self._clock.now() < until and not self._is_wanted():
@@ -152,13 +189,15 @@ class IdleSuspender:
             await self._sleep(WATCH_EVERY)
         return False
 
-    async def _command(self, settings: IdleSuspend) -> str:
-        """Why it failed. A request that comes meanwhile ends it."""
+    async def _command(self, settings: IdleSuspend) -> tuple[str, str]:
+        """Why it failed; and why it was called off, and ended: see `_objection`. Empty: it was not."""
         running = asyncio.get_running_loop().create_task(_text(self._run_command(settings)), name="idle-suspend")
         try:
-            while not running.done() and not self._is_wanted():
+            while not running.done():
+                if objection := await self._objection(settings):
+                    return "", objection
                 await asyncio.wait([running], timeout=WATCH_EVERY)
-            return running.result() if running.done() else "a request came while the command ran, which was ended"
+            return running.result(), ""
         finally:
             running.cancel()
             await asyncio.wait([running])
@@ -191,15 +230,20 @@ async def run_bounded(settings: IdleSuspend) -> str:
     except OSError as error:
         return f"{shown} cannot be run ({error.strerror or error})"
     assert process.stdout is not None
-    output = b""
+    output, code = b"", None
     try:
         async with asyncio.timeout(settings.timeout):
             while piece := await process.stdout.read(_MOST_OUTPUT):
                 output = (output + piece)[:_MOST_OUTPUT]
             code = await process.wait()
     except TimeoutError:
-        return f"{shown} did not end within {seconds(settings.timeout)}, and was ended"
+        pass
     finally:
-        await end_command(process, process.stdout)
+        could_end = await end_command(process, process.stdout)
+        if not could_end:
+            log.warning("%s could not be ended: it runs as another user", shown)
+    if code is None:
+        how = "was ended" if could_end else "could not be ended: it runs as another user"
+        return f"{shown} did not end within {seconds(settings.timeout)}, and {how}"
     last = " ".join(output.decode("utf-8", "replace").split())[-300:]
     return f"{shown} ended with code {code}{': ' + last if last else ''}" if code else ""

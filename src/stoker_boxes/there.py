@@ -69,10 +69,11 @@ def serve_there(document: Any, place: BoxPlace) -> ServeThere | Unfit:
         where = ", ".join(sorted({f"'{one.get('slot')}'" for one in here}))
         text = f"has its serve '{place.serve}' in slot {where}, not in '{place.slot}': correct `slot`"
         return Unfit("box_unknown_slot", text)  # 6
-    return _summed(here)
+    idle = {str(slot.get("idle_serve")) for slot in slots if slot.get("idle_serve")}
+    return _summed(here, any(str(one.get("name")) in idle for one in here))
 
 
-def _summed(here: Sequence[Mapping[str, Any]]) -> ServeThere:
+def _summed(here: Sequence[Mapping[str, Any]], is_idle_serve: bool) -> ServeThere:
     states = [str(one.get("state")) for one in here]
     loaded = [state for state in states if state in LOADED]
     reasons = (one.get("cannot_load") or one.get("paused") or one.get("parked") for one in here)
@@ -80,7 +81,7 @@ def _summed(here: Sequence[Mapping[str, Any]]) -> ServeThere:
         bool(loaded),
         loaded[0] if loaded else "starting" if "starting" in states else states[0],
         sum(_count(one.get("in_flight")) + _count(one.get("queued")) for one in here),
-        any(bool(one.get("keep_loaded")) for one in here),
+        is_idle_serve or any(bool(one.get("keep_loaded") or one.get("min_replicas")) for one in here),
         "" if loaded else next((str(reason)[:300] for reason in reasons if reason), ""),
     )
 

@@ -40,6 +40,10 @@ def loaded(tmp_path: Path, text: str):  # type: ignore[no-untyped-def]
             BOX + '[[serve]]\nname = "a"\nmodel = "x"\nslots = ["box2:gpu0", "gpu0"]\nreplicas = { min = 2, max = 2 }',
             "only 1 of its slots are here",
         ),
+        (
+            BOX + '[[serve]]\nname = "a"\nslots = ["box2:gpu0", "box2:gpu1"]\nreplicas = 2',
+            "has 2 places in box 'box2': keep one",
+        ),
         (BOX + '[[serve]]\nname = "a"\nslot = "box2:gpu0"\ndriver = "systemd"', "which runs on this machine"),
         (BOX + '[[serve]]\nname = "a"\nmodel = "x"\nslot = "gpu0"', "is used by no serve"),
         ('[boxes.b]\nmac = "a4:bb"', "is not a MAC address"),

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from tests.scenarios.caller import story
 
+from stoker.domain.key import Priority
 from stoker.domain.lease import Lease
 from stoker.domain.serve import Serve, Slot
 from stoker.fleet.swapping.conductor import Conductor
+from stoker.request.lease.state import PauseCause
 from stoker_boxes.idle import Activity, IdleState, has_slept, is_due, next_state
 from stoker_boxes.suspend import IdleSuspender, run_bounded
 from stoker_boxes.table import IdleSuspend
@@ -176,7 +178,130 @@ async def test_a_request_during_the_command_ends_it() -> None:
     machine.during = hangs
     await machine.idle(600)
     await asyncio.gather(*asked)
-    assert machine.notes == ["suspending", "suspend_failed"]
+    assert machine.notes == ["suspending", "suspend_cancelled"]
+
+
+@story
+@pytest.mark.parametrize("when", ["while models end", "while the command runs"])
+@pytest.mark.parametrize("what", ["work", "pause", "settings"])
+async def test_what_begins_before_the_command_has_ended_calls_it_off(what: str, when: str) -> None:
+    machine = Machine()
+    await machine.ask()
+    pause = machine.conductor.pause
+
+    def begin() -> None:
+        if what == "work":
+            machine.work = "weights of big are downloaded"
+        elif what == "pause":
+            pause("gpu0", PauseCause.PROGRAM, "a game runs")
+        else:
+            machine.suspender.configure(None)
+
+    def pause_and_begin(*given: object) -> None:
+        pause(*given)  # type: ignore[arg-type]
+        begin()
+
+    async def hangs() -> str:
+        begin()
+        await asyncio.Event().wait()
+        return ""
+
+    if when == "while models end":
+        machine.conductor.pause = pause_and_begin  # type: ignore[method-assign, assignment]
+    machine.during = hangs
+    await machine.idle(600)
+    assert machine.commands == (when == "while the command runs")
+    assert machine.notes == ["suspending", "suspend_cancelled"]
+    await machine.conductor.shut_down(0)
+
+
+@story
+@pytest.mark.parametrize("cause", [PauseCause.PROGRAM, PauseCause.OPERATOR])
+async def test_a_device_that_was_handed_to_somebody_else_is_in_use(cause: PauseCause) -> None:
+    machine = Machine()
+    await machine.ask()
+    machine.conductor.pause("gpu0", cause, "a game runs")
+    await _settled()
+    await machine.idle(600)
+    assert machine.commands == 0
+    machine.conductor.resume("gpu0", cause, "it is gone")
+    await machine.idle(600)
+    assert machine.commands == 1
+    await machine.conductor.shut_down(0)
+
+
+@story
+async def test_background_requests_are_requests() -> None:
+    machine = Machine()
+    await machine.ask()
+    for _ in range(30):
+        await machine.suspender.look_once()
+        got = machine.conductor.acquire("a")
+        lease = got if isinstance(got, Lease) else await got
+        machine.conductor.allow_preemption(lease, Priority.BACKGROUND)
+        machine.clock.advance(1)
+        lease.release()
+        machine.clock.advance(29)
+    assert machine.commands == 0
+    await machine.conductor.shut_down(0)
+
+
+@story
+async def test_a_switch_during_the_command_calls_it_off_as_a_request_does() -> None:
+    machine = Machine()
+    await machine.ask()
+    switching: list[asyncio.Task[object]] = []
+
+    async def hangs() -> str:
+        switching.append(asyncio.get_running_loop().create_task(machine.conductor.switch("a")))
+        await asyncio.Event().wait()
+        return ""
+
+    machine.during = hangs
+    await machine.idle(600)
+    await asyncio.gather(*switching)
+    assert "a" in machine.fleet.alive
+    assert machine.notes == ["suspending", "suspend_cancelled"]
+    await machine.conductor.shut_down(0)
+
+
+@story
+async def test_a_look_that_fails_is_followed_by_the_next_one(caplog: pytest.LogCaptureFixture) -> None:
+    machine = Machine()
+    looks: list[None] = []
+    done = asyncio.Event()
+
+    async def look_once() -> None:
+        looks.append(None)
+        if len(looks) > 1:
+            done.set()
+        raise PermissionError(1, "Operation not permitted")
+
+    machine.suspender.look_once = look_once  # type: ignore[method-assign]
+    running = asyncio.get_running_loop().create_task(machine.suspender.run())
+    async with asyncio.timeout(10):
+        await done.wait()
+    running.cancel()
+    assert "Operation not permitted" in caplog.text
+
+
+@story
+async def test_a_command_of_another_user_that_cannot_be_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with `sudo`: only root may end it."""
+    pids: list[int] = []
+    kill = os.killpg
+
+    def refuse(group: int, signal: int) -> None:
+        pids.append(group)
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "killpg", refuse)
+    said = await run_bounded(IdleSuspend(command=("sleep", "60"), timeout=0.2))
+    assert said.endswith("could not be ended: it runs as another user")
+    kill(pids[0], 9)
+    while Path(f"/proc/{pids[0]}").exists():
+        await asyncio.sleep(0.01)
+    await _settled()
 
 
 @story

@@ -57,6 +57,14 @@ def test_the_places_of_a_serve_there_are_one_but_for_those_in_boxes() -> None:
     )
 
 
+@pytest.mark.parametrize("kept", [{"keep_loaded": True}, {"min_replicas": 1}, {"name": "big"}])
+def test_what_that_stoker_keeps_by_itself_is_not_unloaded_there(kept: dict[str, Any]) -> None:
+    slots = [{"name": "gpu0", "box": None, "idle_serve": "big" if "name" in kept else None}]
+    found = serve_there(status(big(state="ready", **{"keep_loaded": False, **kept}), slots=slots), PLACE)
+    assert isinstance(found, ServeThere)
+    assert found.is_kept
+
+
 def test_what_others_have_loaded_there() -> None:
     assert residents(status(), "gpu0") == ["other"]
     assert residents(None, "gpu0") == residents(status(), "gpu7") == []

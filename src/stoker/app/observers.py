@@ -61,7 +61,9 @@ class Observer:
                 self._note("adopted", serve, f"it was still running{without}")
             case ServeExited(serve, detail):
                 self._note("exited", serve, detail)
-                self._watchdog.exited(serve, detail)
+                state = self._fleet.conductor.scheduler.serves.get(serve)
+                if state is None or state.serve.box_place is None:  # a machine that is lost says nothing of its serves
+                    self._watchdog.exited(serve, detail)
                 self._fleet.external.on_lost(serve)
             case ServeDisconnected(host, port):
                 self._gateway.pool.drop(host, port)

@@ -109,6 +109,29 @@ async def test_a_refusal_there_is_a_refusal_here_with_its_reason_and_its_time() 
 
 
 @story
+async def test_a_start_that_is_given_up_leaves_nothing_loaded_there() -> None:
+    with running(serve("big", Script(ready_after=3.0)), serve("other")) as there, running(boxes(there)) as here:
+        asked = asyncio.create_task(ask(here, "big"))
+        await until(lambda: there.serve("big")["state"] == "starting", "it starts there")
+        assert here.run("serves", "down", "big").returncode == 0
+        assert (await asked).status == 503
+        await until(lambda: there.serve("big")["state"] == "stopped" and there.is_settled(), "it is given up there")
+
+
+@story
+async def test_a_box_that_is_lost_again_and_again_gets_no_serve_parked() -> None:
+    with running(serve("big")) as there, running(boxes(there), "[watchdog]\nrestarts = 1") as here:
+        for _ in range(3):
+            await until(lambda: not here.serve("big")["backoff"], "it may be started again")
+            assert (await ask(here, "big")).status == 200
+            there.signal(signal.SIGKILL)
+            await asyncio.to_thread(there.exit_code)
+            await until(lambda: here.serve("big")["state"] == "stopped", "it is seen that it is lost")
+            await asyncio.to_thread(there.start)
+        assert here.serve("big")["parked"] is None
+
+
+@story
 async def test_a_serve_with_a_place_here_and_one_there() -> None:
     """Both machines may name each other's slots for the same serve: no request goes round."""
     with running(serve("big"), started=False) as one, running(serve("big"), started=False) as two:

@@ -1,7 +1,7 @@
 """Rules about slots of other Stokers: `slot = "box2:gpu0"`.
 
 1. its box exists, and it is taken alone   2. what a serve needs only where it is started is left out
-3. nothing is kept loaded there
+3. nothing is kept loaded there            4. a serve has one place in a box: its Stoker chooses among several itself
 """
 
 from __future__ import annotations
@@ -42,6 +42,15 @@ def check_in_boxes(doc: ConfigDocument, entry: ServeEntry, ignored: Iterable[str
         if entry.gives(doc, key):
             text = f"has no effect for serve '{entry.name}': the Stoker of the box starts it by its own configuration"
             doc.problem(entry.at(key), f"{text}; remove it, or set it there")
+
+
+def check_one_place_in_a_box(doc: ConfigDocument, entry: ServeEntry) -> None:
+    """Of a serve with `slots`."""
+    boxes = [box for place in entry.table.slots if (box := box_of(place))]
+    for box in dict.fromkeys(boxes):
+        if boxes.count(box) > 1:  # 4
+            text = f"has {boxes.count(box)} places in box '{box}': keep one; its Stoker uses all its own places for it"
+            doc.problem(entry.at("slots"), text)
 
 
 def check_kept_in_boxes(doc: ConfigDocument, entry: ServeEntry) -> None:

@@ -8,7 +8,7 @@ from itertools import combinations
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.local_address import is_loopback
-from stoker.config.rules.boxes import check_box_place, check_kept_in_boxes
+from stoker.config.rules.boxes import check_box_place, check_kept_in_boxes, check_one_place_in_a_box
 from stoker.config.tables.file import File
 from stoker.domain import kinds
 from stoker.domain.serve import Slot, box_of, slots_of
@@ -128,6 +128,7 @@ def _check_places(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
         text = f"is {table.replicas}, but `slots` has {count}; add slots, or lower it"
         doc.problem(entry.at("replicas"), text)  # 3
     check_kept_in_boxes(doc, entry)
+    check_one_place_in_a_box(doc, entry)
     if not entry.has_several_places:
         return
     if entry.driver != "process":

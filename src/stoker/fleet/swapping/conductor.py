@@ -123,6 +123,8 @@ class Conductor:
         self.last_swap = self._swapper.last
         self._waiting: dict[int, _Waiting] = {}
         self._leases: dict[int, Lease] = {}
+        self.quiet_since = float("-inf")
+        """When the last of the leases that were out ended, background ones too; -inf: none has been."""
         self._checks: set[asyncio.Task[QuickCheck]] = set()
         self._prompts = PromptRouting()
         self._timer: asyncio.TimerHandle | None = None
@@ -276,6 +278,7 @@ class Conductor:
             if lease.meter is not None:
                 lease.meter.end(lease, now)
             if not self._leases:
+                self.quiet_since = now
                 self._fleet.set_busy(False)
         if self._prompts.answered:
             self._prompts.ended(lease.id, lease.usage)
@@ -613,6 +616,7 @@ class Conductor:
             if lease is not None and lease.meter is not None:
                 lease.meter.end(lease, self._clock.now())
             if lease is not None and not self._leases:
+                self.quiet_since = self._clock.now()
                 self._fleet.set_busy(False)
             if lease is not None and lease.on_cut is not None:
                 lease.on_cut(reason)

@@ -141,6 +141,7 @@ def _serve(conductor: Conductor, state: ServeState, now: float) -> dict[str, Any
         "driver": serve.driver.value,
         "cloud": serve.translation.cloud,
         "keep_loaded": serve.keep_loaded,
+        "min_replicas": serve.min_replicas,
         "fallback": serve.fallback,
         "min_tokens_per_second": serve.min_tokens_per_second,
         "parked": state.parked or None,

@@ -153,8 +153,10 @@ def free_place(replicas: ReplicaSet, now: float, apart_from: ServeState | None =
 
 
 def may_start_unasked(state: ServeState) -> bool:
-    """Whether a replica is stopped, and may be started although no request waits for it."""
-    if state.phase is not ServePhase.STOPPED or state.is_elsewhere:
+    """Whether a replica is stopped, and may be started although no request waits for it: never in a box, which would
+    be woken for it.
+    """
+    if state.phase is not ServePhase.STOPPED or state.is_elsewhere or state.serve.box_place is not None:
         return False
     return state.takes_requests() and not state.is_unloaded and not state.serve.needs_force
 
@@ -285,7 +287,10 @@ def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
 
     1. as many as allowed are loaded                                 -> no
     2. more requests wait than replicas start, and a slot of this machine is empty -> now: it disturbs nobody
-    3. one starts, drains or stops                                   -> no
+    3. one starts, drains or stops                                   -> no; but while all that start do so in boxes,
+                                                                        which may sleep or be busy for long, the best
+                                                                        place here for which only idle serves have to
+                                                                        stop, as by 7 and 8
     4. no request waits for a place on a ready one                   -> no
     5. the waiting requests have waited less, all together, than `patience` times its swap time      -> not yet
     6. nowhere does it fit, not even if idle serves stop; or another serve waits for each such place -> no
@@ -311,6 +316,9 @@ def _extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
         for state in stopped:
             if is_alone(state) and suitability(state, now) is Suitability.FITS:
                 return ExtraReplica(state, (), now)  # 2
+    if not ready and starting and waits_for_boxes(starting):
+        here = [one for one in stopped if one.serve.box_place is None and _is_open_to_extra(one, now)]
+        return _when_evictable(here, now) if here else NO_EXTRA  # 3
     if not ready or len(ready) + len(stopped) < len(replicas.replicas):
         return NO_EXTRA  # 3
     if not waiting or not stopped:
@@ -322,10 +330,25 @@ def _extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
     open_places = [state for state in stopped if _is_open_to_extra(state, now)]
     if not open_places:
         return NO_EXTRA  # 6
-    target = min(open_places, key=lambda state: place(state, now, suitability(state, now)))
+    target = _best(open_places, now)
     price = _price(target)
     if paid + ROUNDING < price:
         return ExtraReplica(None, (), now + (price - paid) / len(waiting), True)  # 5
+    return _when_evictable([target], now)
+
+
+def waits_for_boxes(starting: Sequence[ServeState]) -> bool:
+    """Whether requests wait for these, and all of them start in boxes."""
+    return all(one.serve.box_place is not None for one in starting) and bool(_foreground(list(starting)))
+
+
+def _best(places: Sequence[ServeState], now: float) -> ServeState:
+    return min(places, key=lambda state: place(state, now, suitability(state, now)))
+
+
+def _when_evictable(places: Sequence[ServeState], now: float) -> ExtraReplica:
+    """7 and 8 of `extra_replica`, for the best of these places."""
+    target = _best(places, now)
     fit = victims_for(target)
     victims = fit.serves if isinstance(fit, Victims) else ()
     at = max((evictable_at(victim, target) for victim in victims), default=now)
@@ -353,7 +376,7 @@ def _price(state: ServeState) -> float:
 def _is_open_to_extra(state: ServeState, now: float) -> bool:
     if state.gives_way() or state.is_clearing():
         return False
-    return suitability(state, now) <= Suitability.IDLE_VICTIMS
+    return suitability(state, now) <= Suitability.IN_BOX
 
 
 def kept_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:

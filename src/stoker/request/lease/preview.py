@@ -103,7 +103,7 @@ def preview_switch(scheduler: Scheduler, name: str) -> SwitchPreview:
         return SwitchPreview(name, refusal=refusals.shutting_down())
     if state.removed:
         return SwitchPreview(name, refusal=refusals.removed(name))
-    if state.is_paused:
+    if state.is_paused and not state.is_only_suspended():
         return SwitchPreview(name, refusal=refusals.slot_paused(state))
     if state.phase is not ServePhase.STOPPED:
         return SwitchPreview(name, is_ready=state.phase is ServePhase.READY, waits=state.phase is not ServePhase.READY)

@@ -224,18 +224,21 @@ class Scheduler:
             if state is not None and state.phase is ServePhase.STOPPING:
                 state.exited = True  # if its swap is called off, it counts as stopped nevertheless
             return []  # the result of a start or stop comes through on_swap_done
+        cut: list[Command] = []
+        if state.leases and state.serve.box_place is not None:  # nothing else ends them if its machine is gone
+            cut.append(self.state.cut_leases(state, f"{state.serve.name} was lost"))
         state.end_leases(state.leases)
         state.last_error = error = refusals.exited(state.serve, detail, code)
         state.touch()
         if state.phase is ServePhase.DRAINING:
             state.exited = True
-            return self._reconciler.reconcile(now)
+            return [*cut, *self._reconciler.reconcile(now)]
         if now - state.ready_since < STEADY_AFTER:
             state.crashes += 1
             state.backoff_until = now + backoff(state.crashes)
         else:
             state.crashes = 0
-        commands = self.state.mark_stopped(state)
+        commands = [*cut, *self.state.mark_stopped(state)]
         fallback = self.serves.get(state.serve.memory_fallback or "")
         if code in BEYOND_THE_DEVICE and fallback is not None and not self.state.closing:
             state.backoff_until = now + BACKOFF_CAP
@@ -304,7 +307,7 @@ class Scheduler:
             return [Reject(id, refusals.shutting_down())]
         if state.removed:
             return [Reject(id, refusals.removed(name))]
-        if state.is_paused:
+        if state.is_paused and not state.is_only_suspended():
             return [Reject(id, refusals.slot_paused(state))]
         if state.phase is ServePhase.READY:
             return [Grant(id)]

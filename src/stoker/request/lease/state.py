@@ -588,14 +588,14 @@ class ReplicaSet:
         return sum(state.counts_as_kept() and state not in gone for state in self.replicas) - least
 
     def is_short(self) -> bool:
-        """Whether more requests wait for its replicas that are ready or start than start."""
+        """Whether more requests wait for its replicas that are ready or start than start on this machine."""
         waiting = starting = 0
         for state in self.replicas:
             if state.phase is ServePhase.READY:
                 waiting += len(state.queue)
             elif state.phase is ServePhase.STARTING:
                 waiting += len(state.queue)
-                starting += 1
+                starting += state.serve.box_place is None
         return waiting > starting
 
     def starting(self) -> int:
