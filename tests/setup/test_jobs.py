@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
+from stoker.cli.console.control import Control
 from stoker.domain.errors import ClientError
-from stoker_setup.jobs.job import Job, JobProgress, JobRequest, command_of
+from stoker_setup.jobs.job import Job, JobError, JobProgress, JobRequest, command_of
+from stoker_setup.jobs.jobs import Jobs
 from stoker_setup.jobs.output import LONGEST_RESULT, Meter, read_line, read_result
 
 PLACE = ["--config", "/x/stoker.toml"]
@@ -65,6 +69,39 @@ def test_a_result_and_the_error_behind_it_are_both_read() -> None:
     assert (result, error and error.code) == ({"models": []}, "disk_full")
     assert read_result("no JSON", "add") == (None, None)
     assert read_result(json.dumps({"a": "x" * LONGEST_RESULT}), "add") == (None, None)
+
+
+def test_what_no_utf_8_has_is_replaced_wherever_a_command_says_it() -> None:
+    said = r"""{"models": [{"file": "m\udcff"}]} {"error": {"message": "l\udcffink", "code": "x"}}"""
+    assert read_result(said, "add") == ({"models": [{"file": "m?"}]}, JobError("l?ink", "x"))
+    assert read_line(r'{"progress": {"what": "a\udcff"}}') == JobProgress("a?")
+
+
+def test_a_job_that_cannot_be_written_is_left_out_and_the_others_are_kept(tmp_path: Path) -> None:
+    async def make_key(name: str) -> str:
+        return ""
+
+    async def delete_key(name: str) -> None:
+        pass
+
+    def control() -> Control:
+        raise AssertionError
+
+    def jobs() -> Jobs:
+        return Jobs(tmp_path, control, make_key, delete_key)
+
+    async def story() -> None:
+        first = jobs()
+        await first.restore()
+        found = [await first.start(JobRequest("add", model=f"/nothing/{name}.gguf"), PLACE) for name in "ab"]
+        found[1].result = {"size": "\udcff"}
+        first.end()
+        await first.ended()
+        second = jobs()
+        await second.restore()
+        assert [one["id"] for one in second.summaries()] == [found[0].id]
+
+    asyncio.run(story())
 
 
 def test_of_a_measurement_the_page_has_the_checks_and_where_the_whole_is() -> None:

@@ -255,8 +255,8 @@ class Jobs:
     async def _keep(self) -> None:
         """What cannot be written is lost at the end of this Stoker."""
         await self.restore()
-        kept = [job.to_keep() for job in self._jobs.values() if job.request.kind != "look"]
-        content = msgspec.json.encode(kept)
+        kept = [_encoded(job) for job in self._jobs.values() if job.request.kind != "look"]
+        content = msgspec.json.encode([one for one in kept if one is not None])
         async with self._writing:
             try:
                 await asyncio.to_thread(atomic.write, self._file, content, is_synced=False, make_parents=True)
@@ -266,6 +266,15 @@ class Jobs:
 
 def _lane(job: Job) -> str:
     return LANES[job.request.kind]
+
+
+def _encoded(job: Job) -> msgspec.Raw | None:
+    """For the file; None: what it holds cannot be written there, which is no reason to lose the others."""
+    try:
+        return msgspec.Raw(msgspec.json.encode(job.to_keep()))
+    except (ValueError, OverflowError, RecursionError):
+        log.exception("job %s is not kept", job.id)
+        return None
 
 
 def _key_of(job: Job) -> str:
