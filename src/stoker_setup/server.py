@@ -59,7 +59,8 @@ class SetupPart(ServerPart):
             case operations.SETTINGS:
                 return await asyncio.to_thread(_show_settings, self._source(), page.rest)
             case operations.CHANGE:
-                return await asyncio.to_thread(_change_settings, self._source(), page.rest, page.body)
+                return await asyncio.to_thread(_change_settings, self._source(), self._context.directory, page.rest,
+                                               page.body)  # fmt: skip
             case _:
                 return self._jobs.cancel(page.rest).document()
 
@@ -78,7 +79,7 @@ class SetupPart(ServerPart):
     def _place(self, request: JobRequest) -> list[str]:
         """The options with which a command finds this Stoker. Raises ClientError where there is no file to add to."""
         if request.kind in ("look", "add") or self._context.settings().source:
-            return ["--config", self._source()]
+            return ["--config", self._source(), "--state", str(self._context.directory)]
         return ["--state", str(self._context.directory)]
 
     def _source(self) -> str:
@@ -114,10 +115,10 @@ def _show_settings(source: str, serve: str) -> Mapping[str, object]:
     return settings_page.shown(source, serve)
 
 
-def _change_settings(source: str, serve: str, change: operations.SettingsChange) -> Mapping[str, object]:
+def _change_settings(source: str, state: Path, serve: str, change: operations.SettingsChange) -> Mapping[str, object]:
     from stoker_setup import settings_page
 
-    return settings_page.changed(source, serve, dict(change.values), change.version, change.dry_run)
+    return settings_page.changed(source, state, serve, dict(change.values), change.version, change.dry_run)
 
 
 def place_of(settings: Settings, state: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.scenarios.plane import Plane, running, serve
+from tests.scenarios.plane import MODELS, Plane, poll, running, serve
 from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
 
 from stoker.config.effective import schema
@@ -104,6 +104,22 @@ def test_what_the_form_has_not_is_refused(plane: Plane, values: dict[str, object
     status, refused = change(plane, values)
     assert (status >= 400, refused["error"]["code"]) == (True, code)
     assert plane.config.read_text() == before
+
+
+def test_a_stoker_with_another_state_directory_has_what_its_page_changed_and_added() -> None:
+    with running(serve("there", queue=3), started=False) as plane:
+        plane.state = plane.directory / "other"
+        plane.start("--config", str(plane.config), "--state", str(plane.state))
+        status, done = change(plane, {"aliases": ["also"]})
+        assert (status, done["written"], done["reloaded"]) == (200, True, True)
+        assert plane.serve("there")["aliases"] == ["also"]
+        request = {"kind": "add", "model": str(MODELS / "ember.gguf"), "check": False}
+        begun = plane.ask("POST", "/admin/jobs", request)[1]["id"]
+        poll(lambda: plane.ask("GET", f"/admin/jobs/{begun}")[1]["state"] not in ("queued", "running"), "it ends")
+        found = plane.ask("GET", f"/admin/jobs/{begun}")[1]
+        assert (found["state"], found["result"]["reloaded"]) == ("done", True)
+        assert found["result"]["next"].endswith(f" --state {plane.state}")
+        assert plane.serve("ember")["state"] == "stopped"
 
 
 def test_a_file_that_was_changed_meanwhile_is_left_alone(plane: Plane) -> None:

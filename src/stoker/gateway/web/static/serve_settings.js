@@ -40,7 +40,7 @@ function Form({ form, reread }) {
     }
   };
   if (state.kind === "done") {
-    return html`<p class="note good" role="status">Written to <code>${form.file}</code>, and Stoker has reloaded it.</p>
+    return html`<p class="note good" role="status">Written to <code>${form.file}</code>${answer.reloaded ? ", and Stoker has reloaded it" : "; Stoker runs with another file, and has not reloaded it"}.</p>
       <${Code} label=${form.file} text=${answer.diff} />
       <div class="buttons"><a class="button quiet" href=${address("serves", [form.serve])}>To the serve</a><button class="quiet" onClick=${reread}>Change more</button></div>`;
   }
