@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from tests.scenarios.plane import MODELS, Plane, poll, running, serve
 from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
 
@@ -156,3 +156,33 @@ def test_a_setting_is_found_corrected_and_written(browser: Browser, plane: Plane
         page.get_by_role("button", name="Change more").click()
         expect(page.get_by_label("queue", exact=True)).to_have_value("5")
     assert 'idle_unload = "5m"' in plane.config.read_text()
+
+
+@needs_browser
+def test_a_difference_of_values_that_have_changed_is_not_shown_and_not_written(browser: Browser, plane: Plane) -> None:
+    with opened(browser, plane, "serves/there?show=settings") as page:
+        held: list[Route] = []
+
+        def hold_first(route: Route) -> None:
+            if route.request.method == "POST" and not held:
+                held.append(route)
+            else:
+                route.continue_()
+
+        page.route("**/admin/settings/there", hold_first)
+        page.get_by_label("queue", exact=True).fill("5")
+        page.get_by_label("queue", exact=True).blur()
+        page.get_by_role("button", name="Show the difference").click()
+        expect(page.get_by_role("button", name="Show the difference")).to_be_disabled()
+        page.get_by_label("queue", exact=True).fill("7")
+        page.get_by_label("queue", exact=True).blur()
+        expect(page.get_by_role("button", name="Show the difference")).to_be_enabled()
+        with page.expect_response("**/admin/settings/there"):
+            held[0].continue_()
+        expect(page.get_by_role("button", name="Write and reload")).to_have_count(0)
+        page.get_by_role("button", name="Show the difference").click()
+        expect(page.locator("figure.code")).to_contain_text("+queue = 7")
+        expect(page.locator("figure.code")).not_to_contain_text("+queue = 5")
+        page.get_by_role("button", name="Write and reload").click()
+        expect(page.get_by_role("status").filter(has_text="Written to")).to_be_visible()
+    assert "queue = 7" in plane.config.read_text()

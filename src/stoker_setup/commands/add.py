@@ -126,11 +126,11 @@ def add(
         raise UsageError(str(error), code="bad_model") from error
     destination = _destination(config, state, slot)
     chosen = _find(request, destination, yes, dry_run, json)
-    lines = _lines(chosen, destination, name)
     there = next((one.name for one in destination.settings.serves if one.model == str(chosen.path)), None)
     if there is not None:
         _already(there, chosen, destination, json)
         return
+    lines = _lines(chosen, destination, name)
     edit = _edit(destination, lines)  # before gigabytes are fetched for it
     if not json:
         _say_plan(chosen, destination, lines)
@@ -139,14 +139,20 @@ def add(
         return
     if not yes and not typer.confirm("Add it?", default=True):
         raise typer.Exit(FAILED)
+    destination.file.require_writable(edit)  # before the download, too
     fetched = _fetch(chosen, destination, json)
     lines = _lines(_measured(chosen, destination), destination, lines.name, fetched)
     edit = _edit(destination, lines)
     destination.file.write(edit)
-    is_running = reload_after(destination.file, edit, destination.state)
-    if not json:
-        terminal.say(f"{lines.name} is in {destination.file.path}" + (", and Stoker has reloaded it" * is_running))
-    checked = _check(destination, lines.name, json) if preflight else None
+    is_running, checked = False, None
+    try:
+        is_running = reload_after(destination.file, edit, destination.state)
+        if not json:
+            terminal.say(f"{lines.name} is in {destination.file.path}" + (", and Stoker has reloaded it" * is_running))
+        checked = _check(destination, lines.name, json) if preflight else None
+    except KeyboardInterrupt:  # what was added is said nevertheless
+        checked = {"outcome": "interrupted", "seconds": None, "checks": [], "error": None}
+        terminal.note(f"stoker: stopped; {lines.name} is in {destination.file.path}, and was not checked")
     following = _use(lines.name, lines.context, destination.place)
     if json:
         terminal.emit(_document(chosen, destination, lines, edit) | {
