@@ -108,7 +108,7 @@ class Job(msgspec.Struct, kw_only=True):
 
 def shown(model: str) -> str:
     """Of a web address what is no secret: without its query, user and password."""
-    if not model.startswith(("http://", "https://")):
+    if not model.lower().startswith(("http://", "https://")):
         return model
     scheme, _, rest = model.partition("://")
     host, slash, path = rest.partition("?")[0].partition("/")

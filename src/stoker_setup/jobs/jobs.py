@@ -25,7 +25,7 @@ from stoker_setup.jobs.process import run_command
 
 log = logging.getLogger("stoker.setup.jobs")
 KEPT = 20
-"""Jobs that are over."""
+"""Jobs that are over, and as many looks."""
 MOST_WAITING = 8
 """In one lane."""
 KEY_FOR = 24 * 3600.0
@@ -248,9 +248,11 @@ class Jobs:
         return JobState.DONE
 
     def _forget(self) -> None:
-        over = [job for job in self._jobs.values() if job.state.is_over]
-        for job in over[: max(0, len(over) - KEPT)]:
-            del self._jobs[job.id]
+        """Looks push out looks alone: they change nothing, and are many."""
+        for is_look in (True, False):
+            over = [one for one in self._jobs.values() if one.state.is_over and (one.request.kind == "look") is is_look]
+            for job in over[: max(0, len(over) - KEPT)]:
+                del self._jobs[job.id]
 
     async def _keep(self) -> None:
         """What cannot be written is lost at the end of this Stoker."""
