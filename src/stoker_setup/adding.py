@@ -104,12 +104,14 @@ def _of_page(text: str, path: str) -> HubRequest:
 
 
 def select(choices: Sequence[Choice], wanted: str) -> list[Choice]:
-    """Those that a quantisation, a file or a folder names; all, if it is empty."""
+    """Those that a quantisation, a file or a folder names; all, if it is empty. A whole path names one and no other."""
+    if exact := [one for one in choices if one.file == wanted]:
+        return exact
     lower = wanted.lower()
     return [
         one
         for one in choices
-        if not wanted or lower == one.precision.lower() or one.file == wanted or one.file.startswith(f"{wanted}/")
+        if not wanted or lower == one.precision.lower() or one.file.startswith(f"{wanted}/")
         or one.file.rpartition("/")[2] == wanted
     ]  # fmt: skip
 

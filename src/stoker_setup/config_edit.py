@@ -80,9 +80,12 @@ def change_serve(text: str, name: str, changes: Mapping[str, Value | None]) -> C
     wanted = {**values["serve"][index]}
     lines = _lines(text)
     newline = _newline(text)
+    otherwise = f"change the [[serve]] '{name}' by hand"
     for key, value in changes.items():
         places = locate("".join(lines))
         header = places["serve", index] - 1
+        if not lines[header].lstrip().startswith("[["):
+            raise EditRefused(f"the serve '{name}' has no [[serve]] of its own in the file: {otherwise}")
         own = {path[2]: line - 1 for path, line in places.items() if path[:2] == ("serve", index) and len(path) == 3}
         if key in own:
             begin = own[key]
@@ -99,8 +102,9 @@ def change_serve(text: str, name: str, changes: Mapping[str, Value | None]) -> C
             wanted.pop(key, None)
         else:
             wanted[key] = value
-    rows = [wanted if place == index else row for place, row in enumerate(values["serve"])]
-    return _proved(text, "".join(lines), {**values, "serve": rows}, f"change the [[serve]] '{name}' by hand")
+        rows = [wanted if place == index else row for place, row in enumerate(values["serve"])]
+        _proved(text, "".join(lines), {**values, "serve": rows}, otherwise)
+    return ConfigEdit(text, "".join(lines))
 
 
 def _end_of_value(lines: Sequence[str], begin: int) -> int:

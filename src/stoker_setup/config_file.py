@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import errno
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from stoker.domain.access import Settings
 
 _NEW_MODE = 0o644
+
+
+class _Tried(Exception):
+    """The file could be replaced."""
 
 
 class ConfigFile:
@@ -57,6 +63,33 @@ class ConfigFile:
         """
         self.check(edit)
         self._replace(edit.after)
+
+    def require_writable(self, edit: ConfigEdit) -> None:
+        """Raises EditRefused where `write` would, as far as that is known before: what replaces the file is made and
+        thrown away, and nothing changes.
+        """
+
+        def stop() -> None:
+            raise _Tried
+
+        try:
+            if not self.is_new:
+                self._require_changeable()
+            with contextlib.suppress(_Tried):
+                content = edit.after.encode()
+                atomic.write(self._target, content, self._mode, owner=self._owner, is_synced=False, before_replace=stop)
+        except OSError as error:
+            raise EditRefused(self._unwritable(error)) from error
+
+    def _require_changeable(self) -> None:
+        """Raises OSError for a file that nobody may replace, not even root. That its mode forbids to write into it is
+        no reason: it is replaced.
+        """
+        try:
+            os.close(os.open(self._target, os.O_WRONLY | os.O_CLOEXEC))
+        except PermissionError as error:
+            if error.errno == errno.EPERM:
+                raise OSError(errno.EACCES, "it may not be changed, by an attribute of it") from error
 
     def undo(self, edit: ConfigEdit) -> None:
         """What was there before `write`, valid or not; no file if there was none. Raises EditRefused as `write` does:

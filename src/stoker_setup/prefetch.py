@@ -489,12 +489,15 @@ def _is_of(note: StagingNote | None, order: Order) -> bool:
 
 
 def _require_gguf(path: Path, item: Item) -> None:
-    """Raises PrefetchRefused: pages that say "log in" come with a 200."""
+    """Raises PrefetchRefused: pages that say "log in" come with a 200. What the file begins with is not said: the web
+    page could be told to fetch it from a server that its user may not read.
+    """
     with path.open("rb") as file:
         begin = file.read(16)
     if begin[:4] != b"GGUF":
+        page = ", but a web page" if begin.lstrip()[:5].lower() in (b"<html", b"<!doc") else ""
         raise PrefetchRefused(
-            f"the file from {item.source} is not a GGUF file (it begins with {begin!r}); the fetched file is removed: "
+            f"the file from {item.source} is not a GGUF file{page}; the fetched file is removed: "
             "look at it in a browser, and name the file itself",
             code="no_model",
         )

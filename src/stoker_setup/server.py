@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from stoker.domain.errors import ClientError
 from stoker.gateway.operations import PageRequest
 from stoker_setup import operations
 from stoker_setup.jobs.job import JobRequest
-from stoker_setup.jobs.jobs import Jobs
+from stoker_setup.jobs.jobs import KEY_FOR, Jobs
 
 
 def build(context: ServerContext) -> ServerPart:
@@ -27,7 +28,8 @@ def build(context: ServerContext) -> ServerPart:
 class SetupPart(ServerPart):
     def __init__(self, context: ServerContext) -> None:
         self._context = context
-        self._jobs = Jobs(context.directory / "setup", lambda: Control(socket_of(context.directory)))
+        self._jobs = Jobs(context.directory / "setup", lambda: Control(socket_of(context.directory)), self._make_key,
+                          self._delete_key)  # fmt: skip
 
     def connect(self, server: ServerAccess) -> None:
         self._server = server
@@ -57,14 +59,27 @@ class SetupPart(ServerPart):
             case operations.SETTINGS:
                 return await asyncio.to_thread(_show_settings, self._source(), page.rest)
             case operations.CHANGE:
-                return await asyncio.to_thread(_change_settings, self._source(), page.rest, page.body)
+                return await asyncio.to_thread(_change_settings, self._source(), self._context.directory, page.rest,
+                                               page.body)  # fmt: skip
             case _:
                 return self._jobs.cancel(page.rest).document()
+
+    async def _make_key(self, name: str) -> str:
+        """A key with which a command asks the front door; empty: it wants none. Raises StokerError."""
+        if not self._server.asks_for_keys():
+            return ""
+        made = await self._server.key_admin.create(name, settings={"scope": "observe"}, expires_in=KEY_FOR)
+        return str(made["key"])
+
+    async def _delete_key(self, name: str) -> None:
+        """Nothing, if there is no such key any more. Raises StokerError."""
+        with contextlib.suppress(ClientError):
+            await self._server.key_admin.delete(name)
 
     def _place(self, request: JobRequest) -> list[str]:
         """The options with which a command finds this Stoker. Raises ClientError where there is no file to add to."""
         if request.kind in ("look", "add") or self._context.settings().source:
-            return ["--config", self._source()]
+            return ["--config", self._source(), "--state", str(self._context.directory)]
         return ["--state", str(self._context.directory)]
 
     def _source(self) -> str:
@@ -100,10 +115,10 @@ def _show_settings(source: str, serve: str) -> Mapping[str, object]:
     return settings_page.shown(source, serve)
 
 
-def _change_settings(source: str, serve: str, change: operations.SettingsChange) -> Mapping[str, object]:
+def _change_settings(source: str, state: Path, serve: str, change: operations.SettingsChange) -> Mapping[str, object]:
     from stoker_setup import settings_page
 
-    return settings_page.changed(source, serve, dict(change.values), change.version, change.dry_run)
+    return settings_page.changed(source, state, serve, dict(change.values), change.version, change.dry_run)
 
 
 def place_of(settings: Settings, state: Path) -> str:

@@ -31,8 +31,9 @@ def shown(source: str, name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def changed(source: str, name: str, values: dict[str, Any], version: str, dry_run: bool) -> dict[str, Any]:
-    """`values`: None leaves the key out. The file changes if all is valid and the running Stoker takes it.
+def changed(source: str, state: Path, name: str, values: dict[str, Any], version: str, dry_run: bool) -> dict[str, Any]:
+    """`values`: None leaves the key out. The file changes if all is valid and the running Stoker takes it: that of
+    the directory `state`, if it runs with this file (`reloaded`).
 
     `problems`: those of the changed file, each with its `field` if it is one of the form; nothing is written then.
     Raises ClientError (a key that is not in the form, `changed_meanwhile`), EditRefused, and RequestRefused for a
@@ -45,7 +46,8 @@ def changed(source: str, name: str, values: dict[str, Any], version: str, dry_ru
         text = f"{source} was changed since this form was opened: open it again"
         raise ClientError(text, code="changed_meanwhile", status=409)
     edit = change_serve(file.text, name, wanted)
-    document: dict[str, Any] = {"diff": edit.diff(source), "problems": [], "written": False, "version": version}
+    document: dict[str, Any] = {"diff": edit.diff(source), "problems": [], "written": False, "reloaded": False,
+                                "version": version}  # fmt: skip
     if not document["diff"]:
         return document
     try:
@@ -54,8 +56,8 @@ def changed(source: str, name: str, values: dict[str, Any], version: str, dry_ru
         return document | {"problems": serve_settings.placed(error.problems, edit.after, name)}
     if not dry_run:
         file.write(edit)
-        reload_after(file, edit)
-        document |= {"written": True, "version": _version(file)}
+        is_running = reload_after(file, edit, str(state))
+        document |= {"written": True, "reloaded": is_running, "version": _version(file)}
     return document
 
 

@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from stoker.config.load import load_text
-from stoker_setup.adding import FileRequest, HubRequest, ProgramRequest, ServeLines, WebRequest, block, parse_model
+from stoker_setup.adding import (
+    FileRequest,
+    HubRequest,
+    ProgramRequest,
+    ServeLines,
+    WebRequest,
+    block,
+    parse_model,
+    select,
+)
+from stoker_setup.hub_models import Choice, Verdict
 
 MIRROR = "https://mirror.example/hub"
 
@@ -34,6 +44,19 @@ MIRROR = "https://mirror.example/hub"
 )
 def test_a_model_can_be_named_in_many_ways(text: str, request_: object) -> None:
     assert parse_model(text, MIRROR) == request_
+
+
+def test_a_whole_path_chooses_that_file_and_a_file_s_name_one_in_any_folder() -> None:
+    choices = [Choice(file, 1, "Q8_0", Verdict.FITS) for file in ("a.gguf", "sub/a.gguf", "sub/b.gguf")]
+
+    def files(wanted: str) -> list[str]:
+        return [one.file for one in select(choices, wanted)]
+
+    assert files("a.gguf") == ["a.gguf"]
+    assert files("sub/a.gguf") == ["sub/a.gguf"]
+    assert files("b.gguf") == ["sub/b.gguf"]
+    assert files("sub") == ["sub/a.gguf", "sub/b.gguf"]
+    assert files("q8_0") == files("") == ["a.gguf", "sub/a.gguf", "sub/b.gguf"]
 
 
 @pytest.mark.parametrize(

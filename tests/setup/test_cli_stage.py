@@ -195,7 +195,7 @@ def test_over_http_with_a_signed_address_nothing_of_the_signature_is_kept_or_sai
 def test_a_page_that_asks_to_log_in_is_no_model(vault: Path, web: Web, capsys: Captured) -> None:
     web.files["/m.gguf"] = b"<html>please log in"
     assert run(["stage", f"{web.url}/m.gguf"]) == 1
-    assert "is not a GGUF file (it begins with b'<html>please log'" in capsys.readouterr().err
+    assert "is not a GGUF file, but a web page;" in capsys.readouterr().err
     assert left(vault) == []
 
 

@@ -253,5 +253,9 @@ def test_the_spelling_of_a_key_and_the_comment_behind_its_value_stay() -> None:
 def test_a_serve_that_cannot_be_changed_alone_is_left_to_the_person() -> None:
     with pytest.raises(EditRefused, match="change the \\[\\[serve\\]\\] 'a' by hand"):
         change_serve('serve = [{ name = "a", model = "x" }]\n', "a", {"model": "y"})
+    inline = 'serve = [{ name = "a", queue = 3 }]\n[slots.gpu0]\n'
+    for changes in ({"aliases": ["x"]}, {"queue": 4, "title": "x"}, {"title": "x", "queue": None}):
+        with pytest.raises(EditRefused):
+            change_serve(inline, "a", changes)
     with pytest.raises(EditRefused, match="there is no"):
         change_serve(TEXT, "nobody", {"context": 1})

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
+from stoker.cli.console.control import Control
 from stoker.domain.errors import ClientError
-from stoker_setup.jobs.job import Job, JobProgress, JobRequest, command_of
+from stoker_setup.jobs.job import Job, JobError, JobProgress, JobRequest, command_of
+from stoker_setup.jobs.jobs import KEPT, Jobs
 from stoker_setup.jobs.output import LONGEST_RESULT, Meter, read_line, read_result
 
 PLACE = ["--config", "/x/stoker.toml"]
@@ -43,6 +47,11 @@ def test_a_secret_of_an_address_is_neither_shown_nor_kept() -> None:
     assert job.document()["request"]["model"] == address
 
 
+def test_an_address_is_one_however_its_scheme_is_written() -> None:
+    job = Job(id="1", request=JobRequest("look", model="HTTP://me:secret@host.example/a.gguf"), at=0.0)
+    assert job.summary()["subject"] == "HTTP://host.example/a.gguf"
+
+
 def test_a_line_is_progress_or_is_said_to_people() -> None:
     assert read_line('{"progress": {"what": "a", "done": 1}}') == JobProgress("a", done=1)
     for line in ("stoker: no", '{"progress": 1}', '{"progress": {"done": "x"}}', '{"progress":' + "[" * 10_000):
@@ -65,6 +74,57 @@ def test_a_result_and_the_error_behind_it_are_both_read() -> None:
     assert (result, error and error.code) == ({"models": []}, "disk_full")
     assert read_result("no JSON", "add") == (None, None)
     assert read_result(json.dumps({"a": "x" * LONGEST_RESULT}), "add") == (None, None)
+
+
+def test_what_no_utf_8_has_is_replaced_wherever_a_command_says_it() -> None:
+    said = r"""{"models": [{"file": "m\udcff"}]} {"error": {"message": "l\udcffink", "code": "x"}}"""
+    assert read_result(said, "add") == ({"models": [{"file": "m?"}]}, JobError("l?ink", "x"))
+    assert read_line(r'{"progress": {"what": "a\udcff"}}') == JobProgress("a?")
+
+
+def jobs_in(directory: Path) -> Jobs:
+    async def make_key(name: str) -> str:
+        return ""
+
+    async def delete_key(name: str) -> None:
+        pass
+
+    def control() -> Control:
+        raise AssertionError
+
+    return Jobs(directory, control, make_key, delete_key)
+
+
+def test_looks_push_no_added_model_out_of_the_list(tmp_path: Path) -> None:
+    async def story() -> None:
+        jobs = jobs_in(tmp_path)
+        added = await jobs.start(JobRequest("add", model="/nothing/a.gguf"), PLACE)
+        jobs.cancel(added.id)
+        while not added.state.is_over:
+            await asyncio.sleep(0.01)
+        for number in range(2 * KEPT):
+            look = await jobs.start(JobRequest("look", model=f"/nothing/{number}.gguf"), PLACE)
+            jobs.cancel(look.id)
+        assert jobs.get(added.id) is added
+        jobs.end()
+        await jobs.ended()
+
+    asyncio.run(story())
+
+
+def test_a_job_that_cannot_be_written_is_left_out_and_the_others_are_kept(tmp_path: Path) -> None:
+    async def story() -> None:
+        first = jobs_in(tmp_path)
+        await first.restore()
+        found = [await first.start(JobRequest("add", model=f"/nothing/{name}.gguf"), PLACE) for name in "ab"]
+        found[1].result = {"size": "\udcff"}
+        first.end()
+        await first.ended()
+        second = jobs_in(tmp_path)
+        await second.restore()
+        assert [one["id"] for one in second.summaries()] == [found[0].id]
+
+    asyncio.run(story())
 
 
 def test_of_a_measurement_the_page_has_the_checks_and_where_the_whole_is() -> None:

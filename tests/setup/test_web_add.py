@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -162,6 +164,43 @@ def test_a_download_is_cancelled_and_goes_on_where_it_was(plane: Plane, hub: Hub
     assert hub.store_saw[-1]["range"].startswith("bytes=")
     assert not hub.store_saw[-1]["range"].startswith("bytes=0-")
     assert {one.name for one in load(plane.config).serves} == {"there", "spark"}
+
+
+def test_a_check_that_is_cancelled_says_what_was_added_and_again_it_is_there(plane: Plane) -> None:
+    request = {"kind": "add", "model": str(EMBER), "name": "small"}
+    first = begun(plane, **request)
+    poll(lambda: any(one["name"] == "small" for one in plane.status()["serves"]), "it is added")
+    plane.ask("POST", f"/admin/jobs/{first}", {})
+    found = ended(plane, first)
+    assert (found["state"], found["result"]["name"]) == ("cancelled", "small")
+    assert found["result"]["preflight"]["outcome"] == "interrupted"
+    again = ended(plane, begun(plane, **request))
+    assert (again["state"], again["result"]["already"], again["result"]["name"]) == ("done", True, "small")
+    plane.unload("small")
+
+
+def test_a_file_that_may_not_be_changed_is_found_out_before_the_download(plane: Plane, hub: HubStandIn) -> None:
+    def lock(sign: str) -> int:
+        return subprocess.run(["chattr", f"{sign}i", str(plane.config)], check=False, capture_output=True).returncode
+
+    if lock("+"):
+        pytest.skip("this file system cannot lock a file")
+    try:
+        found = ended(plane, begun(plane, kind="add", model="hf:org/tiny:ember-F16.gguf", check=False))
+    finally:
+        lock("-")
+    assert (found["state"], found["error"]["code"]) == ("failed", "not_edited")
+    assert not list(plane.directory.rglob("ember-F16*"))
+    assert hub.sent < EMBER.stat().st_size
+
+
+def test_a_page_that_may_not_be_read_is_not_quoted(plane: Plane, tmp_path: Path) -> None:
+    secret = tmp_path / "shadow"
+    secret.write_text("root:secret")
+    found = ended(plane, begun(plane, kind="add", model=str(secret)))
+    assert found["error"]["message"].startswith(f"{secret} is not a GGUF file: ")
+    assert "root:" not in json.dumps(plane.status()["jobs"])
+    assert plane.status()["jobs"][0]["error"] == found["error"]["code"]
 
 
 def test_the_end_of_stoker_ends_a_download_and_its_next_start_knows_of_it(plane: Plane, hub: HubStandIn) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,47 @@ def test_where_keys_are_asked_for_the_job_has_one_of_its_own_which_is_gone_at_th
         poll(lambda: (job(plane, begun)["progress"] or {}).get("share"), lambda: f"it measures: {job(plane, begun)}")
         plane.ask("POST", f"/admin/jobs/{begun}", {})
         assert ended(plane, begun)["result"]["outcome"] == "interrupted"
-        assert [one["name"] for one in plane.ask("GET", "/admin/keys")[1]["keys"]] == ["user"]
+        assert key_names(plane) == ["user"]
+        plane.unload("there")
+
+
+def key_names(plane: Plane) -> list[str]:
+    return [str(one["name"]) for one in plane.ask("GET", "/admin/keys")[1]["keys"]]
+
+
+def test_a_key_that_a_job_left_is_gone_after_the_next_start_and_no_other_one_is() -> None:
+    keys = 'auth = "keys"\nkeys = [{ name = "user", value = "env:ACT", models = [] }]'
+    with running(serve("there"), front_door=keys, environment={"ACT": ACT}) as plane:
+        for name in ("page-measure", "page-add"):
+            assert plane.ask("POST", "/admin/keys", {"name": name})[0] == 200
+        plane.admin("switch", serve="there")
+        done = plane.ask("POST", "/admin/jobs", {"kind": "preflight", "serve": "there"})[1]["id"]
+        assert ended(plane, done)["state"] == "done"
+        own = ["user", "page-measure", "page-add"]
+        assert key_names(plane) == own
+        for end in (signal.SIGTERM, signal.SIGKILL):
+            begun = plane.ask("POST", "/admin/jobs", {"kind": "benchmark", "serve": "there", "quick": False})[1]["id"]
+            poll(lambda: (job(plane, begun)["progress"] or {}).get("share"), "it measures")  # noqa: B023
+            assert key_names(plane) == [*own, f"page-measure-{begun}"]
+            plane.signal(end)
+            plane.exit_code()
+            plane.start()
+            poll(lambda: sorted(key_names(plane)) == sorted(own), lambda: f"its key is gone: {key_names(plane)}")
+            plane.admin("switch", serve="there")
+        plane.unload("there")
+
+
+def test_a_stoker_that_is_replaced_ends_its_job_without_its_successor() -> None:
+    keys = 'auth = "keys"\nkeys = [{ name = "user", value = "env:ACT", models = [] }]'
+    with running(serve("there"), front_door=keys, environment={"ACT": ACT}) as plane:
+        plane.admin("switch", serve="there")
+        begun = plane.ask("POST", "/admin/jobs", {"kind": "benchmark", "serve": "there", "quick": False})[1]["id"]
+        poll(lambda: (job(plane, begun)["progress"] or {}).get("share"), "it measures")
+        plane.start("--config", str(plane.config), "--replace")
+        poll(lambda: plane.status()["jobs"], "jobs are read")
+        assert [(one["id"], one["state"]) for one in plane.status()["jobs"]] == [(begun, "interrupted")]
+        assert "extension setup: drained failed" not in plane.log("stoker")
+        poll(lambda: key_names(plane) == ["user"], lambda: f"its key is gone: {key_names(plane)}")
         plane.unload("there")
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
-from tests.scenarios.plane import Plane, running, serve
+from playwright.sync_api import Browser, Page, Route, expect
+from tests.scenarios.plane import MODELS, Plane, poll, running, serve
 from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
 
 from stoker.config.effective import schema
@@ -106,6 +106,22 @@ def test_what_the_form_has_not_is_refused(plane: Plane, values: dict[str, object
     assert plane.config.read_text() == before
 
 
+def test_a_stoker_with_another_state_directory_has_what_its_page_changed_and_added() -> None:
+    with running(serve("there", queue=3), started=False) as plane:
+        plane.state = plane.directory / "other"
+        plane.start("--config", str(plane.config), "--state", str(plane.state))
+        status, done = change(plane, {"aliases": ["also"]})
+        assert (status, done["written"], done["reloaded"]) == (200, True, True)
+        assert plane.serve("there")["aliases"] == ["also"]
+        request = {"kind": "add", "model": str(MODELS / "ember.gguf"), "check": False}
+        begun = plane.ask("POST", "/admin/jobs", request)[1]["id"]
+        poll(lambda: plane.ask("GET", f"/admin/jobs/{begun}")[1]["state"] not in ("queued", "running"), "it ends")
+        found = plane.ask("GET", f"/admin/jobs/{begun}")[1]
+        assert (found["state"], found["result"]["reloaded"]) == ("done", True)
+        assert found["result"]["next"].endswith(f" --state {plane.state}")
+        assert plane.serve("ember")["state"] == "stopped"
+
+
 def test_a_file_that_was_changed_meanwhile_is_left_alone(plane: Plane) -> None:
     version = form(plane)["version"]
     plane.config.write_text(plane.config.read_text() + "# by hand\n")
@@ -140,3 +156,33 @@ def test_a_setting_is_found_corrected_and_written(browser: Browser, plane: Plane
         page.get_by_role("button", name="Change more").click()
         expect(page.get_by_label("queue", exact=True)).to_have_value("5")
     assert 'idle_unload = "5m"' in plane.config.read_text()
+
+
+@needs_browser
+def test_a_difference_of_values_that_have_changed_is_not_shown_and_not_written(browser: Browser, plane: Plane) -> None:
+    with opened(browser, plane, "serves/there?show=settings") as page:
+        held: list[Route] = []
+
+        def hold_first(route: Route) -> None:
+            if route.request.method == "POST" and not held:
+                held.append(route)
+            else:
+                route.continue_()
+
+        page.route("**/admin/settings/there", hold_first)
+        page.get_by_label("queue", exact=True).fill("5")
+        page.get_by_label("queue", exact=True).blur()
+        page.get_by_role("button", name="Show the difference").click()
+        expect(page.get_by_role("button", name="Show the difference")).to_be_disabled()
+        page.get_by_label("queue", exact=True).fill("7")
+        page.get_by_label("queue", exact=True).blur()
+        expect(page.get_by_role("button", name="Show the difference")).to_be_enabled()
+        with page.expect_response("**/admin/settings/there"):
+            held[0].continue_()
+        expect(page.get_by_role("button", name="Write and reload")).to_have_count(0)
+        page.get_by_role("button", name="Show the difference").click()
+        expect(page.locator("figure.code")).to_contain_text("+queue = 7")
+        expect(page.locator("figure.code")).not_to_contain_text("+queue = 5")
+        page.get_by_role("button", name="Write and reload").click()
+        expect(page.get_by_role("status").filter(has_text="Written to")).to_be_visible()
+    assert "queue = 7" in plane.config.read_text()

@@ -129,12 +129,13 @@ def _build_gateway(
         fleet.engine_work.is_working,
     )  # fmt: skip
     client = InternalClient(pool, formatter)
+    key_admin = KeyAdmin(access.store, context.clock.wall, lambda: flow.settings.model_names)
     extensions.connect(
         ServerAccess(
             fleet.conductor, upstream_client, client, formatter, pool, store.decisions, context.state.signing_key,
             access.store.usage.record_own, lambda: flow.settings,
             lambda: [entry.caller.key for entry in access.store.keyring.entries().values()],
-            lambda: access.control.asks_for_keys,
+            lambda: access.control.asks_for_keys, key_admin,
         )
     )  # fmt: skip
     setup = FlowSetup(fleet, extensions, host_memory().total)
@@ -143,7 +144,7 @@ def _build_gateway(
         setup.settings_for(context.active.current), upstream_client, context.clock, decisions.on_decision,
         access.store.usage, turns, extensions.tracer,
     )  # fmt: skip
-    return GatewayParts(pool, setup, flow, responses, client, _watch_certificate(context, store))
+    return GatewayParts(pool, setup, flow, responses, client, key_admin, _watch_certificate(context, store))
 
 
 def _load_of(gateway: GatewayParts, serve: str) -> tuple[int, int]:
@@ -184,8 +185,7 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory)
     conductor, clock = parts.fleet.conductor, context.clock
     decisions = DecisionPages(store.decisions, parts.extensions.grade_of, swaps.last)
     store.decisions.complete_with(decisions.with_waits)
-    key_admin = KeyAdmin(parts.access.store, clock.wall, lambda: flow.settings.model_names)
-    keys = KeyPages(key_admin, flow, store.responses.forget)
+    keys = KeyPages(parts.gateway.key_admin, flow, store.responses.forget)
     results = ResultPages(Results(context.directory), lambda: context.active.settings.gates)
     status = StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources)
     endpoints = Endpoints(

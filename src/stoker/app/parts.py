@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stoker.access.key_admin import KeyAdmin
 from stoker.app.access_parts import AccessParts
 from stoker.app.fleet_parts import FleetParts
 from stoker.app.flow_setup import FlowSetup
@@ -25,6 +26,7 @@ class GatewayParts:
     responses: StoredResponses
     client: InternalClient
     """Asks the workers and validators of orchestrators."""
+    key_admin: KeyAdmin
     certificate: CertificateWatcher | None
     """None: the front door speaks plain HTTP."""
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stoker.access.key_admin import KeyAdmin
 from stoker.app.configuration import Configuration
 from stoker.app.context import BuildContext, if_anybody_reads
 from stoker.domain.access import Settings
@@ -95,6 +96,8 @@ class ServerAccess:
     """All keys, disabled ones too, with what they inherit of their applications."""
     asks_for_keys: Callable[[], bool]
     """Whether clients need a key now."""
+    key_admin: KeyAdmin
+    """Makes keys at run time, and deletes them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 CHECKS = ("model", "max-tokens", "frames", "cancel")
 
 
-def short_preflight(serve: str, config: str | None) -> Run:
+def short_preflight(serve: str, config: str | None, state_dir: str | None = None) -> Run:
     """Asks a serve that is up, and keeps the result. Raises UsageError, such as for a key that this shell lacks, and
     StokerError `measuring`.
     """
-    found = targets.find_target(serve, None, None, None, False, config, None)
+    found = targets.find_target(serve, None, None, None, False, config, state_dir)
     state = found.results.parent
     with hold_measurement_lock(state, found.slot or found.serve, f"a preflight of {found.serve}"):
         run = preflight.measure(found, PreflightOptions(only=CHECKS))

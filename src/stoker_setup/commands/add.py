@@ -39,7 +39,11 @@ class _Destination:
     settings: Settings
     slot: Slot
     devices: list[Device]
+    state: str | None
+    """The state directory of the Stoker that is meant; None: the configuration's."""
     place: str
+    """The options that lead to it; `file_place`: for a command that takes `--config` alone."""
+    file_place: str
     judge: Callable[[Shape, str, int], Choice]
     """Of a shape, a file's path, and how many requests at once."""
 
@@ -101,6 +105,7 @@ def add(
         bool, typer.Option("--preflight/--no-preflight", help="Load it at the end, and check that it answers.")
     ] = True,
     config: options.Config = None,
+    state: options.State = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be fetched and written, and change nothing.")
     ] = False,
@@ -119,13 +124,13 @@ def add(
         request = adding.parse_model(model, Hub.of(os.environ).endpoint)
     except ValueError as error:
         raise UsageError(str(error), code="bad_model") from error
-    destination = _destination(config, slot)
+    destination = _destination(config, state, slot)
     chosen = _find(request, destination, yes, dry_run, json)
-    lines = _lines(chosen, destination, name)
     there = next((one.name for one in destination.settings.serves if one.model == str(chosen.path)), None)
     if there is not None:
         _already(there, chosen, destination, json)
         return
+    lines = _lines(chosen, destination, name)
     edit = _edit(destination, lines)  # before gigabytes are fetched for it
     if not json:
         _say_plan(chosen, destination, lines)
@@ -134,14 +139,20 @@ def add(
         return
     if not yes and not typer.confirm("Add it?", default=True):
         raise typer.Exit(FAILED)
+    destination.file.require_writable(edit)  # before the download, too
     fetched = _fetch(chosen, destination, json)
     lines = _lines(_measured(chosen, destination), destination, lines.name, fetched)
     edit = _edit(destination, lines)
     destination.file.write(edit)
-    is_running = reload_after(destination.file, edit)
-    if not json:
-        terminal.say(f"{lines.name} is in {destination.file.path}" + (", and Stoker has reloaded it" * is_running))
-    checked = _check(destination, lines.name, json) if preflight else None
+    is_running, checked = False, None
+    try:
+        is_running = reload_after(destination.file, edit, destination.state)
+        if not json:
+            terminal.say(f"{lines.name} is in {destination.file.path}" + (", and Stoker has reloaded it" * is_running))
+        checked = _check(destination, lines.name, json) if preflight else None
+    except KeyboardInterrupt:  # what was added is said nevertheless
+        checked = {"outcome": "interrupted", "seconds": None, "checks": [], "error": None}
+        terminal.note(f"stoker: stopped; {lines.name} is in {destination.file.path}, and was not checked")
     following = _use(lines.name, lines.context, destination.place)
     if json:
         terminal.emit(_document(chosen, destination, lines, edit) | {
@@ -157,8 +168,11 @@ def add(
 # -- where it goes -----------------------------------------------------------------------------------------------------
 
 
-def _destination(config: str | None, slot: str | None) -> _Destination:
-    """Raises ConfigError for a file with problems, and UsageError for a slot that it has not."""
+def _destination(config: str | None, state: str | None, slot: str | None) -> _Destination:
+    """Of `state` alone the file is the one with which the Stoker there runs.
+
+    Raises ConfigError for a file with problems, and UsageError for a slot that it has not.
+    """
     from stoker.cli.machine.discover import gpus
     from stoker.cli.machine.serve_plan import MachineInventory
     from stoker.config.find import find
@@ -167,11 +181,16 @@ def _destination(config: str | None, slot: str | None) -> _Destination:
     from stoker.domain.nearest import did_you_mean
     from stoker.fleet.memory.devices import chosen
     from stoker.fleet.memory.host import host_memory
+    from stoker.store.state_dir import StateDir
     from stoker_setup import adding, bandwidth
     from stoker_setup.commands import fit, init_config
     from stoker_setup.config_file import ConfigFile
     from stoker_setup.hub_models import judged
 
+    given = config
+    if state is not None:
+        state = str(Path(state).expanduser().absolute())
+        config = config or StateDir(Path(state)).running_configuration or None
     named = config or os.environ.get("STOKER_CONFIG")
     try:
         existing = find(config)
@@ -183,6 +202,8 @@ def _destination(config: str | None, slot: str | None) -> _Destination:
     else:
         file = ConfigFile(existing)
     settings = load_text(file.text, file.path, needs_secrets=False)
+    if given is not None and state == settings.paths.state:
+        state = None  # the file leads there
     probe = fit.machine()
     every = list(probe.devices())
     if slot is None:
@@ -196,13 +217,14 @@ def _destination(config: str | None, slot: str | None) -> _Destination:
             raise UsageError(f"there is no slot '{slot}' of this machine in {file.path}{hint}", code="unknown_slot")
         place = next(one for one in settings.slots if one.name == slot)
     devices = chosen(every, place.devices)
-    held = fit.held_by_models(fit.running_status(str(file.path), None))
+    held = fit.held_by_models(fit.running_status(str(file.path), state))
     main, read_with = host_memory(credit=held), bandwidth.main_memory()
 
     def judge(shape: Shape, path: str, parallel: int) -> Choice:
         return judged(shape, path, devices, main, None, parallel, None, read_with, place)
 
-    return _Destination(file, settings, place, devices, options.same_place(config, None), judge)
+    place_words, file_words = options.same_place(given, state), options.same_place(config, None)
+    return _Destination(file, settings, place, devices, state, place_words, file_words, judge)
 
 
 def _edit(destination: _Destination, lines: ServeLines) -> ConfigEdit:
@@ -373,7 +395,9 @@ def _measured(chosen: _Chosen, destination: _Destination) -> _Chosen:
     if choice.verdict is Verdict.TOO_LARGE:
         text = f"{chosen.title} does not fit into slot {destination.slot.name}: {choice.problem}"
         if chosen.order is not None:
-            text += f"; it is in the vault; to remove it: stoker stage --remove {chosen.order.name}{destination.place}"
+            text += (
+                f"; it is in the vault; to remove it: stoker stage --remove {chosen.order.name}{destination.file_place}"
+            )
         raise RequestRefused(text, code="does_not_fit")
     return replace(chosen, choice=choice, parallel=destination.parallel(shape, choice))
 
@@ -384,8 +408,11 @@ def _measured(chosen: _Chosen, destination: _Destination) -> _Chosen:
 def _prefetcher(destination: _Destination, headers: dict[str, str]) -> Prefetcher:
     from stoker_setup.prefetch import Prefetcher
 
-    paths = destination.settings.paths
-    return Prefetcher(Path(paths.vault), Path(paths.state), headers=headers)
+    return Prefetcher(Path(destination.settings.paths.vault), _state_of(destination), headers=headers)
+
+
+def _state_of(destination: _Destination) -> Path:
+    return Path(destination.state or destination.settings.paths.state)
 
 
 def _is_another(prefetcher: Prefetcher, order: Order, path: Path) -> bool:
@@ -405,7 +432,7 @@ def _fetch(chosen: _Chosen, destination: _Destination, json: bool) -> Prefetched
 
     if chosen.order is None or chosen.prefetcher is None:
         return None
-    StateDir(Path(destination.settings.paths.state)).prepare()
+    StateDir(_state_of(destination)).prepare()
     area = StagingArea(Path(destination.settings.paths.vault), chosen.order.name)
     try:
         with download_progress.display(quiet=json) as view:
@@ -537,32 +564,38 @@ def _check(destination: _Destination, name: str, json: bool) -> dict[str, Any] |
         terminal.note("stoker: it is not checked, because the extension lab is missing")
         return None
     config = str(destination.file.path)
-    installation = find_installation(config)
+    installation = find_installation(config, destination.state)
     try:
         with installation.control() as control:
             control.status()
     except NotRunning:
+        if destination.state is not None:
+            terminal.note(f"stoker: it is not checked, because no Stoker runs in {destination.state}")
+            return None
         terminal.note("stoker: no Stoker is running with it; one runs for the check")
         with started_stoker(installation):
-            return _asked(short_preflight, name, config, json)
+            return _asked(short_preflight, name, destination, json)
     if other := other_configuration(installation.state, destination.file.path):
         terminal.note(
             f"stoker: it is not checked, because the Stoker that runs in {installation.state} has another "
             f"configuration, {other}: end that one, then type stoker eval preflight {name}{destination.place}"
         )
         return None
-    return _asked(short_preflight, name, config, json)
+    return _asked(short_preflight, name, destination, json)
 
 
-def _asked(short_preflight: Callable[[str, str], Any], name: str, config: str, json: bool) -> dict[str, Any] | None:
+def _asked(
+    short_preflight: Callable[[str, str, str | None], Any], name: str, destination: _Destination, json: bool
+) -> dict[str, Any] | None:
     from stoker.cli.console.installation import find_installation
     from stoker.cli.console.loading import load_serves
 
-    outcome = load_serves(find_installation(config), [name], False, None, quiet=json)
+    config = str(destination.file.path)
+    outcome = load_serves(find_installation(config, destination.state), [name], False, None, quiet=json)
     if outcome.failed:
         return {"outcome": "failed", "seconds": None, "checks": [], "error": outcome.failed[0]["error"]}
     try:
-        run = short_preflight(name, config)
+        run = short_preflight(name, config, destination.state)
     except StokerError as error:
         terminal.note(f"stoker: {name} is loaded, and not checked: {error.message}")
         return None

@@ -22,11 +22,11 @@ def other_configuration(state: Path, path: Path) -> str:
     return running if running and Path(running).resolve() != path.resolve() else ""
 
 
-def reload_after(file: ConfigFile, edit: ConfigEdit) -> bool:
+def reload_after(file: ConfigFile, edit: ConfigEdit, state: str | None = None) -> bool:
     """Whether a Stoker runs with this file; it has the change then. Raises RequestRefused if it does not take it: the
-    file has its old text again, if nobody else has changed it since.
+    file has its old text again, if nobody else has changed it since. `state`: its state directory; None: the file's.
     """
-    installation = find_running(str(file.path))
+    installation = find_running(str(file.path), state)
     if other_configuration(installation.state, file.path):
         return False
     try:

@@ -95,7 +95,7 @@ class Job(msgspec.Struct, kw_only=True):
             "id": self.id, "kind": self.request.kind, "subject": self.subject, "state": self.state.value,
             "at": self.at, "began": self.began, "ended": self.ended,
             "progress": None if self.progress is None else msgspec.to_builtins(self.progress),
-            "error": None if self.error is None else self.error.message,
+            "error": None if self.error is None else self.error.code,
         }  # fmt: skip
 
     def document(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class Job(msgspec.Struct, kw_only=True):
 
 def shown(model: str) -> str:
     """Of a web address what is no secret: without its query, user and password."""
-    if not model.startswith(("http://", "https://")):
+    if not model.lower().startswith(("http://", "https://")):
         return model
     scheme, _, rest = model.partition("://")
     host, slash, path = rest.partition("?")[0].partition("/")

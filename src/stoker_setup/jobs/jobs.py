@@ -10,7 +10,7 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from stoker_setup.jobs.process import run_command
 
 log = logging.getLogger("stoker.setup.jobs")
 KEPT = 20
-"""Jobs that are over."""
+"""Jobs that are over, and as many looks."""
 MOST_WAITING = 8
 """In one lane."""
 KEY_FOR = 24 * 3600.0
@@ -49,10 +49,21 @@ class NoSuchJob(StokerError):
 class Jobs:
     """All methods belong to the loop's thread."""
 
-    def __init__(self, directory: Path, control: Callable[[], Control]) -> None:
-        """`directory`: where they are kept. `control()`: a new client of this Stoker; it is asked in a thread."""
+    def __init__(
+        self,
+        directory: Path,
+        control: Callable[[], Control],
+        make_key: Callable[[str], Awaitable[str]],
+        delete_key: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """`directory`: where they are kept. `control()`: a new client of this Stoker; it is asked in a thread.
+        `make_key(name)`: the value of a new key for a command; empty: it needs none. `delete_key(name)`: nothing, if
+        there is no such key. Both raise StokerError.
+        """
         self._file = directory / "jobs.json"
         self._control = control
+        self._make_key = make_key
+        self._delete_key = delete_key
         self._jobs: dict[str, Job] = {}
         self._words: dict[str, list[str]] = {}
         self._stops: dict[str, asyncio.Event] = {}
@@ -61,6 +72,7 @@ class Jobs:
         self._running: dict[str, asyncio.Task[None]] = {}
         """By lane."""
         self._writing = asyncio.Lock()
+        self._is_restored = False
         self._is_ending = False
 
     def summaries(self) -> list[dict[str, Any]]:
@@ -79,8 +91,16 @@ class Jobs:
         return job
 
     async def restore(self) -> None:
-        """Those of the last run: what was not over was interrupted."""
-        self._jobs = await asyncio.to_thread(self._read) | self._jobs
+        """Those of the last run, once: what was not over was interrupted. Keys that it left are deleted."""
+        async with self._writing:
+            if self._is_restored:
+                return
+            found = await asyncio.to_thread(self._read)
+            self._jobs = found | self._jobs
+            self._is_restored = True
+        for job in found.values():
+            with contextlib.suppress(StokerError):
+                await self._delete_key(_key_of(job))
 
     def _read(self) -> dict[str, Job]:
         try:
@@ -204,9 +224,9 @@ class Jobs:
                 self._heard[job.id] = time.monotonic()
                 job.progress = meter.take(found, self._heard[job.id])
 
-        key = f"page-{_lane(job)}"
+        value = ""
         try:
-            value = await asyncio.to_thread(self._make_key, key) if job.request.kind != "look" else ""
+            value = await self._make_key(_key_of(job)) if job.request.kind != "look" else ""
             more = {"STOKER_KEY": value} if value else {}
             if stop.is_set():
                 return JobState.CANCELLED
@@ -215,8 +235,9 @@ class Jobs:
             job.error = JobError(str(error), getattr(error, "code", "not_started"))
             return JobState.FAILED
         finally:
-            if job.request.kind != "look":
-                await asyncio.to_thread(self._delete_key, key)
+            if value and not self._is_ending:  # a successor may have the keys by now: its `restore` deletes this one
+                with contextlib.suppress(StokerError):
+                    await self._delete_key(_key_of(job))
         job.result, job.error = read_result(end.output, job.request.kind)
         if stop.is_set():
             job.error = None
@@ -226,28 +247,18 @@ class Jobs:
             return JobState.FAILED
         return JobState.DONE
 
-    def _make_key(self, name: str) -> str:
-        """A key with which the command asks the front door; empty: it wants none. Blocks."""
-        self._delete_key(name)
-        with self._control() as control:
-            if control.status().frontdoor.auth != "keys":
-                return ""
-            value: str = control.make_key(name, "", {"scope": "observe"}, KEY_FOR)["key"]
-        return value
-
-    def _delete_key(self, name: str) -> None:
-        with contextlib.suppress(StokerError), self._control() as control:
-            control.change_key("key", name, "delete")
-
     def _forget(self) -> None:
-        over = [job for job in self._jobs.values() if job.state.is_over]
-        for job in over[: max(0, len(over) - KEPT)]:
-            del self._jobs[job.id]
+        """Looks push out looks alone: they change nothing, and are many."""
+        for is_look in (True, False):
+            over = [one for one in self._jobs.values() if one.state.is_over and (one.request.kind == "look") is is_look]
+            for job in over[: max(0, len(over) - KEPT)]:
+                del self._jobs[job.id]
 
     async def _keep(self) -> None:
         """What cannot be written is lost at the end of this Stoker."""
-        kept = [job.to_keep() for job in self._jobs.values() if job.request.kind != "look"]
-        content = msgspec.json.encode(kept)
+        await self.restore()
+        kept = [_encoded(job) for job in self._jobs.values() if job.request.kind != "look"]
+        content = msgspec.json.encode([one for one in kept if one is not None])
         async with self._writing:
             try:
                 await asyncio.to_thread(atomic.write, self._file, content, is_synced=False, make_parents=True)
@@ -257,6 +268,20 @@ class Jobs:
 
 def _lane(job: Job) -> str:
     return LANES[job.request.kind]
+
+
+def _encoded(job: Job) -> msgspec.Raw | None:
+    """For the file; None: what it holds cannot be written there, which is no reason to lose the others."""
+    try:
+        return msgspec.Raw(msgspec.json.encode(job.to_keep()))
+    except (ValueError, OverflowError, RecursionError):
+        log.exception("job %s is not kept", job.id)
+        return None
+
+
+def _key_of(job: Job) -> str:
+    """The name of its key, which no other key has."""
+    return f"page-{_lane(job)}-{job.id}"
 
 
 def _is_new(job: Job) -> bool:

@@ -44,7 +44,7 @@ def read_line(line: str) -> JobProgress | str:
     """A line of stderr: progress, or something that is said to people."""
     if line.startswith('{"progress":'):
         try:
-            return msgspec.convert(json.loads(line)["progress"], JobProgress)
+            return msgspec.convert(_encodable(json.loads(line)["progress"]), JobProgress)
         except (ValueError, KeyError, TypeError, RecursionError):
             pass
     return line
@@ -60,6 +60,7 @@ def read_result(text: str, kind: str) -> tuple[Any, JobError | None]:
             continue
         try:
             found, at = decoder.raw_decode(text, at)
+            found = _encodable(found)
         except (ValueError, RecursionError):
             break
         said = found.get("error") if isinstance(found, dict) else None
@@ -70,6 +71,11 @@ def read_result(text: str, kind: str) -> tuple[Any, JobError | None]:
     if result is not None and len(json.dumps(result)) > LONGEST_RESULT:
         result = None
     return result, error
+
+
+def _encodable(found: Any) -> Any:
+    """Without halves of surrogate pairs, which JSON may hold and UTF-8 may not: a file's name need not be text."""
+    return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def _shown(found: Any, kind: str) -> Any:

@@ -74,7 +74,7 @@ def _content_problem(path: str, count: int) -> str:
     if head.startswith(_POINTER[: len(head)]):
         return f"{path} is a git-lfs pointer, not the weights: fetch them with `git lfs pull`"
     if head[:4] != b"GGUF":
-        return f"{path} is not a GGUF file (it begins with {head[:4]!r}): download it again, or name another file"
+        return f"{path} is not a GGUF file: download it again, or name another file"
     found = _summary(path)
     if found.parts > 1 and count == 1 and not found.problem:
         return (

@@ -142,7 +142,7 @@ function Ended({ job }) {
     ${!result && state === "cancelled" && html`<p class="note warn">It was cancelled. What was fetched is kept.</p>`}
     ${!result && html`<div class="buttons"><button onClick=${again}>${state === "failed" ? "Try again" : "Go on"}</button><a class="button quiet" href="#/add">Another model</a></div>`}
     ${refused && html`<${Problem} error=${refused} />`}
-    ${checked && html`<section class="part"><h2>${checked.outcome === "passed" ? "It answers" : "It was checked"}</h2>${checked.error ? html`<p class="note bad">${checked.error.message}</p>` : html`<${Checks} checks=${checked.checks} />`}</section>`}
+    ${checked && html`<section class="part"><h2>${checked.outcome === "passed" ? "It answers" : checked.outcome === "interrupted" ? "The check was cancelled" : "It was checked"}</h2>${checked.error ? html`<p class="note bad">${checked.error.message}</p>` : html`<${Checks} checks=${checked.checks} />`}</section>`}
     ${result && !checked && request.check && !result.already && html`<p class="note warn">It was not checked.${notes.length > 0 && ` ${upper(notes.at(-1).replace(/^stoker: /, ""))}`}</p>`}
     ${result?.next && html`<${Use} name=${result.name} next=${result.next} />`}
     ${result?.diff && html`<section class="part"><h2>What changed in the file</h2><${Code} label=${result.config} text=${result.diff} /></section>`}

@@ -31,16 +31,19 @@ function Form({ form, reread }) {
   };
   const send = (dry) => async (event) => {
     event?.preventDefault();
-    setState({ ...state, kind: "asking" });
+    const asking = { ...state, kind: "asking" };
+    setState(asking);
+    // Nothing is shown, and so nothing can be written, for values that were changed while the answer came.
+    const answered = (next) => setState((now) => (now === asking || next.kind === "done" ? next : now));
     try {
       const found = await ask(`admin/settings/${encodeURIComponent(form.serve)}`, { method: "POST", body: { values: given, version: form.version, dry_run: dry } });
-      setState({ kind: found.written ? "done" : "shown", answer: found });
+      answered({ kind: found.written ? "done" : "shown", answer: found });
     } catch (refused) {
-      setState({ kind: "editing", error: refused });
+      answered({ kind: "editing", error: refused });
     }
   };
   if (state.kind === "done") {
-    return html`<p class="note good" role="status">Written to <code>${form.file}</code>, and Stoker has reloaded it.</p>
+    return html`<p class="note good" role="status">Written to <code>${form.file}</code>${answer.reloaded ? ", and Stoker has reloaded it" : "; Stoker runs with another file, and has not reloaded it"}.</p>
       <${Code} label=${form.file} text=${answer.diff} />
       <div class="buttons"><a class="button quiet" href=${address("serves", [form.serve])}>To the serve</a><button class="quiet" onClick=${reread}>Change more</button></div>`;
   }
