@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+PROMPT: Final = "prompt"
+"""The `source` of a session that nothing names: it is known by its prompts."""
 
 
 class Session:
@@ -34,17 +37,24 @@ class Session:
         """Of its last prompt and answer: what has to be read again where the serve's cache is lost."""
         self.began_at: float | None = None
         self.ended_at: float | None = None
-        """When its last answer ended; None: it has none yet."""
+        """When its last answer ended; None: it has none yet, or a request of it is under way."""
         self.in_loop = False
         """Its last answer called a tool, so the next turn follows by itself."""
         self.waited = 0.0
         """Seconds, over all requests that are answered."""
 
-    def forget(self) -> None:
-        """Nobody can ask for it any more."""
+    def leave(self) -> None:
+        """It asks for another serve, or nobody expects it any more."""
         if self.loaded is not None:
             self.loaded.sessions.pop(self, None)
             self.loaded = None
+
+    @property
+    def is_single(self) -> bool:
+        """Whether nothing shows that it is more than one request: only its one prompt is known, and no tool was
+        called.
+        """
+        return self.source == PROMPT and self.turns < 2 and not self.in_loop
 
     @property
     def root(self) -> Session:

@@ -86,7 +86,7 @@ class Sessions:
             session = self._known[id] = Session(id, key, source, parent)
             if len(self._known) > MOST:
                 _, oldest = self._known.popitem(last=False)
-                oldest.forget()
+                oldest.leave()
         else:
             self._known.move_to_end(id)
         return session
