@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+FORGOTTEN_AFTER: Final = 600.0
+"""Seconds after its last answer: then nobody expects it back."""
 PROMPT: Final = "prompt"
 """The `source` of a session that nothing names: it is known by its prompts."""
 
@@ -13,7 +15,7 @@ class Session:
     says what follows from it.
     """
 
-    __slots__ = ("began_at", "ended_at", "id", "in_loop", "key", "loaded", "parent", "serve", "source", "tier",
+    __slots__ = ("began_at", "ended_at", "has_called", "id", "in_loop", "key", "loaded", "parent", "serve", "source", "tier",
                  "tokens", "turns", "waited")  # fmt: skip
 
     def __init__(self, id: str, key: str = "", source: str = "", parent: Session | None = None) -> None:
@@ -28,7 +30,7 @@ class Session:
         self.serve = ""
         """The one that its last request asked."""
         self.tier = ""
-        """That answered its last request for a task; empty: none did."""
+        """That answered its last request for a task that called a tool; empty: none did."""
         self.loaded: Any = None
         """The scheduler's state of that serve."""
         self.turns = 0
@@ -39,7 +41,9 @@ class Session:
         self.ended_at: float | None = None
         """When its last answer ended; None: it has none yet, or a request of it is under way."""
         self.in_loop = False
-        """Its last answer called a tool, so the next turn follows by itself."""
+        """Its last answer called a tool, so the next turn follows by itself. Requests beside the loop do not count."""
+        self.has_called = False
+        """Its last answer called a tool, whichever request that was to."""
         self.waited = 0.0
         """Seconds, over all requests that are answered."""
 

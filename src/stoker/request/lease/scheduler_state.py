@@ -212,14 +212,21 @@ class SchedulerState:
         self._forget_sessions(state, now)
 
     def _forget_sessions(self, state: ServeState, now: float) -> None:
-        """Those that have not been here for long. Of these is learned that they did not return."""
-        while is_forgotten(oldest := next(iter(state.sessions)), now) or len(state.sessions) > MOST_OF_SERVE:
-            oldest.leave()
+        """Those that have not been here for long, and if there are too many single requests, then the oldest one. Of
+        these is learned that they did not return.
+        """
+        while is_forgotten(oldest := next(iter(state.sessions)), now):
             if oldest.ended_at is None:  # its request is under way, or was cut
-                if len(state.sessions) < MOST_OF_SERVE:
-                    state.join_session(oldest)
+                state.join_session(oldest)
                 break
             self.gaps.add(oldest, inf)
+            oldest.leave()
+        if len(state.sessions) > MOST_OF_SERVE:
+            ended = [one for one in state.sessions if one.ended_at is not None]
+            least = next((one for one in ended if one.is_single), ended[0] if ended else next(iter(state.sessions)))
+            if least.ended_at is not None:
+                self.gaps.add(least, inf)
+            least.leave()
 
     def cut_leases(self, state: ServeState, reason: str) -> Command:
         return Cut(state.name, state.end_leases(state.leases), reason)

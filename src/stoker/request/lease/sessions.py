@@ -31,14 +31,12 @@ from collections.abc import Iterable
 from math import log
 from typing import Final
 
-from stoker.domain.session import Session
+from stoker.domain.session import FORGOTTEN_AFTER, Session
 from stoker.request.lease.waiter import Waiter
 
 SWAP_WORTH: Final = 32.0
 LOOP_WAITS: Final = 16.0
 """Times `max_wait` that a request in a loop waits at most."""
-FORGOTTEN_AFTER: Final = 600.0
-"""Seconds."""
 LIKELY: Final = 0.5
 """With this chance of a return, a session counts as if it were there."""
 NEGLIGIBLE: Final = 0.02

@@ -256,12 +256,12 @@ class ServeState:
         """A lease ends: give it its seconds of the slot, and learn what it cost."""
         seconds = self.slot_state.time.leave(now, lease.slot_entered)
         usage = lease.usage
+        if self.sessions:
+            held = self.leases.get(lease.id)
+            if held and held[0].session is not None:
+                self.note_answer(held[0].session, usage)
         if usage is not None:
             usage.accelerator_seconds = seconds
-            if self.sessions:
-                held = self.leases.get(lease.id)
-                if held and held[0].session is not None:
-                    self.note_answer(held[0].session, usage)
             if self.fair_queue is not None:
                 self._learn_cost(lease.id, usage)
 
@@ -271,11 +271,24 @@ class ServeState:
             share, body_bytes = held
             self.costs.learn(share.key, body_bytes, used)
 
-    def note_answer(self, session: Session, usage: ServeUsage) -> None:
-        """A turn of a session was answered; its lease ends next."""
-        session.in_loop = usage.calls_tool
+    def note_answer(self, session: Session, usage: ServeUsage | None) -> None:
+        """A turn of a session ended; its lease ends next. None: nothing answered it.
+
+        1. its answer calls a tool                          -> a loop goes on
+        2. its prompt is much shorter than the loop's        -> it stands beside the loop: a title, a summary
+        3. else                                             -> no loop goes on
+        """
+        if usage is None:
+            session.in_loop = session.has_called = False
+            return
         if usage.input is not None:
             self.reading.learn(usage)
+        session.has_called = usage.calls_tool
+        is_beside = usage.input is not None and usage.input < session.tokens / 2
+        if session.in_loop and is_beside and not usage.calls_tool:
+            return  # 2
+        session.in_loop = usage.calls_tool
+        if usage.input is not None:
             session.tokens = usage.input + (usage.output or 0)
 
     def join_session(self, session: Session) -> None:
