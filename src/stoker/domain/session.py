@@ -15,8 +15,8 @@ class Session:
     says what follows from it.
     """
 
-    __slots__ = ("began_at", "ended_at", "has_called", "id", "in_loop", "key", "loaded", "parent", "serve", "source", "tier",
-                 "tokens", "turns", "waited")  # fmt: skip
+    __slots__ = ("began_at", "ended_at", "has_called", "id", "in_loop", "key", "loaded", "parent", "serve", "source",
+                 "tier", "tokens", "turns", "waited")  # fmt: skip
 
     def __init__(self, id: str, key: str = "", source: str = "", parent: Session | None = None) -> None:
         self.id = id

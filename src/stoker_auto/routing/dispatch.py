@@ -21,8 +21,8 @@ from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import CapacityError, ClientError, StokerError
 from stoker.domain.routing import AUTO, HEADER, UNKNOWN, is_reserved
 from stoker.domain.serve import Serve
-from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.domain.session import FORGOTTEN_AFTER
+from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.domain.tier import HOLDING, Verify
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.planner import Answer, Candidates, PlannedRequest, Planner, Renamed, Route

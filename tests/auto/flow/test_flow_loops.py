@@ -9,7 +9,6 @@ from tests.gateway.test_flow_sessions import CALL, answer
 
 from stoker_lab.testing.client import RawReply
 
-
 ASKED = {"role": "user", "content": "look into it"}
 RESULTS = [ASKED, {"role": "assistant", "tool_calls": [CALL]},
            {"role": "tool", "tool_call_id": "c", "content": "it is there"}]  # fmt: skip
