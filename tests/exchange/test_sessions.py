@@ -101,3 +101,22 @@ def test_those_that_asked_longest_ago_are_forgotten_first() -> None:
     assert found(sessions, {b"session_id": b"again"}) is again
     assert found(sessions, {b"session_id": b"first"}) is not named
     assert sessions.of_prompt(chain(1, 2, 3), "ann") is not prompted
+
+
+def test_one_key_with_many_sessions_loses_its_own_and_nobody_elses() -> None:
+    sessions = Sessions()
+    named, prompted = found(sessions, {b"session_id": b"1"}, key="bob"), sessions.of_prompt(chain(1, 2), "bob")
+    for number in range(MOST + 10):
+        found(sessions, {b"session_id": b"%d" % number})
+        sessions.of_prompt(chain(number, number + 10**6), "ann")
+    assert found(sessions, {b"session_id": b"1"}, key="bob") is named
+    assert sessions.of_prompt(chain(1, 2, 3), "bob") is prompted
+    assert sessions._named._count == MOST == sessions._prompted._count  # noqa: SLF001
+
+
+def test_single_requests_displace_no_session_that_is_named() -> None:
+    sessions = Sessions()
+    named = found(sessions, {b"session_id": b"1"})
+    for number in range(MOST + 10):
+        sessions.of_prompt(chain(number, number + 10**6), "ann")
+    assert found(sessions, {b"session_id": b"1"}) is named

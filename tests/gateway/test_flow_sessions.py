@@ -58,6 +58,19 @@ async def test_a_session_that_is_named_is_followed_from_turn_to_turn(stage: Stag
 
 
 @story()
+async def test_what_generates_nothing_is_no_turn_of_a_session(stage: Stage) -> None:
+    name = (("session_id", "me"),)
+    await turn(stage, True, name)
+    client = await stage.client()
+    await client.send(ask(path="/v1/embeddings", headers=name, messages=None, input="x"))
+    (await stage.asked()).reply({"object": "list", "model": "m", "data": [{"index": 0, "embedding": [0.1]}]})
+    assert (await client.reply()).status == 200
+    await stage.quiet()
+    [session] = sessions(stage)
+    assert (stage.decisions[-1].session, session.turns, session.in_loop) == ("", 1, True)
+
+
+@story()
 async def test_a_stream_says_by_its_end_whether_it_calls_a_tool(stage: Stage) -> None:
     await turn(stage, True, stream=True, prompt_cache_key="k")
     [session] = sessions(stage)

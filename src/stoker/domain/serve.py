@@ -487,7 +487,7 @@ class SwapPolicy:
         AutoDuration,
         setting(
             "How long a resident stays at least. Auto: while it is in use, patience × its S; an idle one only lingers. "
-            "If sessions use it, what a swap would cost them decides instead."
+            "If sessions use it, what a swap would cost them decides after that."
         ),
     ] = None
     linger: Annotated[
@@ -501,7 +501,7 @@ class SwapPolicy:
         AutoDuration,
         setting(
             "Waiting time of a request that overrides both. Auto: 2 × patience × S of its model, at least 15 s; longer "
-            "in a loop of tool calls, and where sessions would have to stop."
+            "in a loop of tool calls."
         ),
     ] = None
     swap_after: Annotated[

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+FORGOTTEN_AFTER: Final = 600.0
+"""Seconds after its last answer: then nobody expects it back."""
+PROMPT: Final = "prompt"
+"""The `source` of a session that nothing names: it is known by its prompts."""
 
 
 class Session:
@@ -10,8 +15,8 @@ class Session:
     says what follows from it.
     """
 
-    __slots__ = ("began_at", "ended_at", "id", "in_loop", "key", "loaded", "parent", "serve", "source", "tier",
-                 "tokens", "turns", "waited")  # fmt: skip
+    __slots__ = ("began_at", "ended_at", "has_called", "id", "in_loop", "key", "loaded", "parent", "serve", "source",
+                 "tier", "tokens", "turns", "waited")  # fmt: skip
 
     def __init__(self, id: str, key: str = "", source: str = "", parent: Session | None = None) -> None:
         self.id = id
@@ -25,7 +30,7 @@ class Session:
         self.serve = ""
         """The one that its last request asked."""
         self.tier = ""
-        """That answered its last request for a task; empty: none did."""
+        """That answered its last request for a task that called a tool; empty: none did."""
         self.loaded: Any = None
         """The scheduler's state of that serve."""
         self.turns = 0
@@ -34,17 +39,26 @@ class Session:
         """Of its last prompt and answer: what has to be read again where the serve's cache is lost."""
         self.began_at: float | None = None
         self.ended_at: float | None = None
-        """When its last answer ended; None: it has none yet."""
+        """When its last answer ended; None: it has none yet, or a request of it is under way."""
         self.in_loop = False
-        """Its last answer called a tool, so the next turn follows by itself."""
+        """Its last answer called a tool, so the next turn follows by itself. Requests beside the loop do not count."""
+        self.has_called = False
+        """Its last answer called a tool, whichever request that was to."""
         self.waited = 0.0
         """Seconds, over all requests that are answered."""
 
-    def forget(self) -> None:
-        """Nobody can ask for it any more."""
+    def leave(self) -> None:
+        """It asks for another serve, or nobody expects it any more."""
         if self.loaded is not None:
             self.loaded.sessions.pop(self, None)
             self.loaded = None
+
+    @property
+    def is_single(self) -> bool:
+        """Whether nothing shows that it is more than one request: only its one prompt is known, and no tool was
+        called.
+        """
+        return self.source == PROMPT and self.turns < 2 and not self.in_loop
 
     @property
     def root(self) -> Session:

@@ -12,14 +12,16 @@ What `previous_response_id` refers to is put in front of the prompt, so 5 finds 
 
 from __future__ import annotations
 
+import math
 import os
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
+from itertools import islice
 from typing import Final
 
 from stoker.domain.prompt_chain import PromptChain
-from stoker.domain.session import Session
+from stoker.domain.session import PROMPT, Session
 from stoker.request.codec.body_fields import BodyFields
 
 SESSION_HEADERS: Final = (
@@ -29,15 +31,17 @@ SESSION_HEADERS: Final = (
 PARENT_HEADERS: Final = (b"x-stoker-parent-session", b"x-parent-session-id")
 ANY_SESSION_HEADER: Final = frozenset(SESSION_HEADERS)
 MOST: Final = 4096
-"""Sessions that are known. The one whose last request came longest ago is forgotten first."""
+"""Sessions that are known by name, and as many by their prompts. If there are more, the key with the most of them loses
+the one whose last request came longest ago.
+"""
 
 
 class Sessions:
     """Of all keys."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, Session] = OrderedDict()
-        self._by_prompt: OrderedDict[int, Session] = OrderedDict()
+        self._named = _Known()
+        self._prompted = _Known()
         """By the last hash of a session's last prompt."""
         self._secret = os.urandom(16)
 
@@ -55,38 +59,59 @@ class Sessions:
 
     def of_prompt(self, chain: PromptChain, key: str) -> Session:
         """The session whose last prompt a prompt begins with; else a new one."""
+        last = chain.hashes[-1]
         session = None
         for hash in reversed(chain.hashes):
-            if session := self._by_prompt.pop(hash, None):
+            if session := self._prompted.pop(key, hash):
                 break
         if session is None:
-            session = self._find(key, "prompt", str(chain.hashes[-1]).encode(), "prompt")
-        elif session.id in self._known:
-            self._known.move_to_end(session.id)
-        self._by_prompt[chain.hashes[-1]] = session
-        while len(self._by_prompt) > MOST:
-            self._by_prompt.popitem(last=False)
+            session = Session(self._id(key, PROMPT, str(last).encode()), key, PROMPT)
+        self._prompted.put(key, last, session)
         return session
 
     def latest(self, most: int) -> list[Session]:
-        """The last ones to ask, the latest first."""
-        found: list[Session] = []
-        for session in reversed(self._known.values()):
-            if len(found) == most:
-                break
-            if session.began_at is not None:
-                found.append(session)
-        return found
+        """The last ones to ask, the latest first; those of which a request is under way before all others."""
+        found = [one for one in (*self._named.latest(most), *self._prompted.latest(most)) if one.began_at is not None]
+        return sorted(found, key=lambda one: -math.inf if one.ended_at is None else -one.ended_at)[:most]
 
     def _find(self, key: str, kind: str, text: bytes, source: str = "", parent: Session | None = None) -> Session:
-        named = b"\0".join((key.encode("utf-8", "replace"), kind.encode(), text))
-        id = blake2b(named, digest_size=6, key=self._secret).hexdigest()
-        session = self._known.get(id)
-        if session is None:
-            session = self._known[id] = Session(id, key, source, parent)
-            if len(self._known) > MOST:
-                _, oldest = self._known.popitem(last=False)
-                oldest.forget()
-        else:
-            self._known.move_to_end(id)
+        id = self._id(key, kind, text)
+        session = self._named.pop(key, id) or Session(id, key, source, parent)
+        self._named.put(key, id, session)
         return session
+
+    def _id(self, key: str, kind: str, text: bytes) -> str:
+        named = b"\0".join((key.encode("utf-8", "replace"), kind.encode(), text))
+        return blake2b(named, digest_size=6, key=self._secret).hexdigest()
+
+
+class _Known:
+    """Sessions by what they are known by, of each key apart. What the scheduler knows of one that is dropped here, it
+    forgets by itself.
+    """
+
+    def __init__(self) -> None:
+        self._of_keys: dict[str, OrderedDict[str | int, Session]] = {}
+        self._count = 0
+
+    def pop(self, key: str, name: str | int) -> Session | None:
+        own = self._of_keys.get(key)
+        session = None if own is None else own.pop(name, None)
+        self._count -= session is not None
+        return session
+
+    def put(self, key: str, name: str | int, session: Session) -> None:
+        """The last one of its key. `name` is not known yet."""
+        own = self._of_keys.setdefault(key, OrderedDict())
+        self._count += name not in own
+        own[name] = session
+        if self._count > MOST:
+            largest = max(self._of_keys.values(), key=len)
+            largest.popitem(last=False)
+            self._count -= 1
+            if len(self._of_keys) > MOST:
+                self._of_keys = {key: own for key, own in self._of_keys.items() if own}
+
+    def latest(self, most: int) -> Iterator[Session]:
+        for own in self._of_keys.values():
+            yield from islice(reversed(own.values()), most)

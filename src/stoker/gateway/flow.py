@@ -202,7 +202,8 @@ class Flow:
         self._begin_reply(context, endpoint, fields)
         context.share = caller.share
         is_media = endpoint.is_media
-        if fields.session is not None or not ANY_SESSION_HEADER.isdisjoint(context.exchange.headers):
+        is_named = fields.session is not None or not ANY_SESSION_HEADER.isdisjoint(context.exchange.headers)
+        if is_named and endpoint.streams and not is_media:  # what writes no text is no turn
             session = self._upstream_client.sessions.of_request(context.exchange.headers, fields, caller.name)
             if session is not None:
                 context.join_session(session)

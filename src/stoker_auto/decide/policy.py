@@ -83,6 +83,8 @@ class RoutePlan(NamedTuple):
     """The status of that tier's reply."""
     refuses_empty: bool = False
     """An answer that says nothing is a failure of the tier that gave it."""
+    has_results: bool = False
+    """The request ends with results of tools: it goes on with a loop."""
 
     def refusal(self) -> str:
         """Why no tier may serve, tier by tier, and what to do."""

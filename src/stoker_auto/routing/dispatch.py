@@ -21,6 +21,7 @@ from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import CapacityError, ClientError, StokerError
 from stoker.domain.routing import AUTO, HEADER, UNKNOWN, is_reserved
 from stoker.domain.serve import Serve
+from stoker.domain.session import FORGOTTEN_AFTER
 from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.domain.tier import HOLDING, Verify
 from stoker.exchange.formatter import UpstreamRequest
@@ -114,8 +115,10 @@ class Dispatcher(Planner):
         request asked for a pause.
         """
         call, caller, endpoint, fields, body = request[:5]
-        session = call.share.session
-        kept = session.tier if session is not None and session.in_loop and endpoint.generates else ""
+        kept = ""
+        if plan.has_results and (session := call.share.session) is not None and endpoint.generates:
+            is_recent = session.ended_at is None or self._upstream_client.now() - session.ended_at < FORGOTTEN_AFTER
+            kept = session.tier if is_recent else ""
         plan = with_tier_kept(plan, kept) if kept else self._explored(plan, endpoint)
         recorder = None
         if self._collaborators.grader is not None:
@@ -182,7 +185,7 @@ class Dispatcher(Planner):
         plan = self.router.plan(task, outlined, RoutingConstraints(may_use_cloud, speaks, budget))
         is_spoken = endpoint.generates and endpoint.dialect is not Dialect.COMPLETIONS
         says_something = is_spoken and not outlined.may_be_empty and (budget is None or budget > 1)
-        return plan._replace(refuses_empty=True) if says_something else plan
+        return plan._replace(refuses_empty=says_something, has_results=outlined.has_results)
 
     async def _count(self, context: RequestContext, endpoint: Endpoint, fields: BodyFields, body: bytes) -> int | None:
         """Prompt tokens, counted by the first loaded tier that has a place and a counter; None: there is none."""
@@ -287,8 +290,8 @@ class TierAttempts:
                 error.retry_after = min(self._pauses)  # the client may try again when the first tier may be asked again
         elif attempt.outcome == "served":
             self._health.on_served(tier)
-            if (session := self._context.share.session) is not None:
-                session.tier = tier
+            if (session := self._context.share.session) is not None and session.has_called:
+                session.tier = tier  # of what goes on
             if self._grader is not None and self._recorder is not None and self._context.reply.status == 200:
                 self._grader.offer(self._recorder, tier, self._plan.task.name, self._context.decision.id)
         record_attempt(self._step, attempt, self._routed)

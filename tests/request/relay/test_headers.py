@@ -119,3 +119,11 @@ def test_what_another_stoker_forwarded_is_not_forwarded_again() -> None:
         request_head(b"POST", "/v1/x", elsewhere, came, 0, True)
     assert (refused.value.status, refused.value.code) == (508, "forwarded_twice")
     assert b"forwarded" not in request_head(b"POST", "/v1/x", here, came, 0, True)
+
+
+def test_only_another_stoker_gets_what_names_a_session_for_stoker() -> None:
+    came = ((b"x-stoker-session", b"s"), (b"x-stoker-parent-session", b"p"), (b"session_id", b"i"))
+    assert b"x-stoker" not in head(*came)
+    assert b"session_id: i" in head(*came)
+    elsewhere = Target("box2", 8000, served_name="big", is_replica_elsewhere=True)
+    assert b"x-stoker-session: s\r\nx-stoker-parent-session: p" in head(*came, target=elsewhere)

@@ -145,6 +145,8 @@ class ReplicaSteps:
         for waiter in waiters:
             del state.queue[waiter.id]
             other.queue[waiter.id] = waiter
+            if waiter.share.session is not None:
+                other.join_session(waiter.share.session)
             self._state.update_wait(other, waiter, now)
             commands.append(Reassign(waiter.id, other.name))
         in_order = sorted(other.queue.values(), key=lambda waiter: (waiter.since, waiter.id))

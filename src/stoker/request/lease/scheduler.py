@@ -69,16 +69,18 @@ class Scheduler:
         state = self.serves[name]
         is_open = state.phase is _READY and not state.is_held and not self.state.closing
         state.note_arrival(now)
-        if share.session is not None:
-            self.state.note_turn(state, share.session, now)
         if share.priority is _BACKGROUND and state.gives_way():
             is_open = False
         if is_open and (not takes_place or (not state.queue and state.active < state.serve.max_active)):
             self.state.add_lease(state, id, takes_place, share, body_bytes)
+            if share.session is not None:
+                self.state.note_turn(state, share.session, now)
             return [Grant(id)]  # 1
         cut = self.state.cut_preemptible(state, share.priority) if is_open and state.preemptible else []
         if cut and not state.queue and state.has_place():
             self.state.add_lease(state, id, takes_place, share, body_bytes)
+            if share.session is not None:
+                self.state.note_turn(state, share.session, now)
             cut.append(Grant(id))
             return cut if state.replica_set is None else [*cut, *self._reconciler.reconcile(now)]  # 1
         error, waits_for_place = self._refusal(state, now)
@@ -89,6 +91,8 @@ class Scheduler:
             error, waits_for_place = self._refusal(state, now)
         if error is not None:
             return [*cut, Reject(id, error)]
+        if share.session is not None:
+            self.state.note_turn(state, share.session, now)
         self.state.join_waiting(state)
         patience = state.serve.queue_timeout if waits_for_place else swap_timeout(state)
         deadline = now + patience

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from math import inf
 from operator import attrgetter
 
 from stoker.domain.errors import StokerError
@@ -15,8 +16,17 @@ from stoker.domain.session import Session
 from stoker.request.lease import refusals
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap
 from stoker.request.lease.eviction import Victims, victims_for
-from stoker.request.lease.sessions import GapMemory
-from stoker.request.lease.state import PauseCause, ReplicaSet, ServeState, SlotGroup, SlotState, Swap, SwapKind
+from stoker.request.lease.sessions import GapMemory, is_forgotten
+from stoker.request.lease.state import (
+    MOST_OF_SERVE,
+    PauseCause,
+    ReplicaSet,
+    ServeState,
+    SlotGroup,
+    SlotState,
+    Swap,
+    SwapKind,
+)
 from stoker.request.lease.timing import swap_timeout
 from stoker.request.lease.waiter import Waiter, Want
 
@@ -66,6 +76,8 @@ class SchedulerState:
         for slot_state in state.slot_states:
             slot_state.serves.remove(state)
             slot_state.live.pop(state, None)
+        for session in list(state.sessions):
+            session.leave()
         self.waiting = [other for other in self.waiting if other is not state]
         self.serves.pop(state.name, None)
         self.forget_order()
@@ -189,12 +201,32 @@ class SchedulerState:
                 state.fair_queue = None
 
     def note_turn(self, state: ServeState, session: Session, now: float) -> None:
-        """A request of a session comes."""
+        """A request of a session is granted, or waits."""
         if session.ended_at is not None and session.loaded is not None:
             self.gaps.add(session, now - session.ended_at)
-        if session.began_at is None:
-            session.began_at = now
+        for one in (session, session.root):
+            if one.began_at is None:
+                one.began_at = now
+        session.ended_at = None
         state.join_session(session)
+        self._forget_sessions(state, now)
+
+    def _forget_sessions(self, state: ServeState, now: float) -> None:
+        """Those that have not been here for long, and if there are too many single requests, then the oldest one. Of
+        these is learned that they did not return.
+        """
+        while is_forgotten(oldest := next(iter(state.sessions)), now):
+            if oldest.ended_at is None:  # its request is under way, or was cut
+                state.join_session(oldest)
+                break
+            self.gaps.add(oldest, inf)
+            oldest.leave()
+        if len(state.sessions) > MOST_OF_SERVE:
+            ended = [one for one in state.sessions if one.ended_at is not None]
+            least = next((one for one in ended if one.is_single), ended[0] if ended else next(iter(state.sessions)))
+            if least.ended_at is not None:
+                self.gaps.add(least, inf)
+            least.leave()
 
     def cut_leases(self, state: ServeState, reason: str) -> Command:
         return Cut(state.name, state.end_leases(state.leases), reason)

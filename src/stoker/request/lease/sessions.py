@@ -3,12 +3,14 @@
     what a session does                                            its worth
     its request runs, or waits for a place                         SWAP_WORTH
     it more likely than not returns within the time of a swap      SWAP_WORTH
-    it returns with a smaller chance                               the chance
+    it returns with a smaller chance                               the chance, but only of the likeliest one
+    it is a single request, as far as anybody knows                0
     it has not been here for FORGOTTEN_AFTER                       0
 
     the chance       of a gap which is that long already to end in time: by the gaps in loops if its last answer called
                      a tool, else by those after answers
     a swap costs     the sum over the resident's sessions: worth x slowdown x (load it again + read the prompt again)
+                     and for each request without a session that runs: SWAP_WORTH x load it again
     waiting costs    the sum over the sessions that wait: slowdown x seconds
     a swap is due    when the waiting has cost `patience` times what the swap costs
 
@@ -29,18 +31,18 @@ from collections.abc import Iterable
 from math import log
 from typing import Final
 
-from stoker.domain.session import Session
+from stoker.domain.session import FORGOTTEN_AFTER, Session
 from stoker.request.lease.waiter import Waiter
 
 SWAP_WORTH: Final = 32.0
 LOOP_WAITS: Final = 16.0
 """Times `max_wait` that a request in a loop waits at most."""
-FORGOTTEN_AFTER: Final = 600.0
-"""Seconds."""
 LIKELY: Final = 0.5
 """With this chance of a return, a session counts as if it were there."""
 NEGLIGIBLE: Final = 0.02
 """A smaller chance of return counts as none."""
+MOST_SLOWDOWN: Final = 8.0
+"""More does not count: requests of one session that wait at the same time are summed."""
 LEAST_ALONE: Final = 10.0
 """Times its serve's swap time: what a session is assumed to take at least when it is alone."""
 _EDGES: Final = (0.05, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, FORGOTTEN_AFTER)
@@ -93,7 +95,9 @@ class GapMemory:
         self._unknown = {in_loop: _Gaps(prior) for in_loop, prior in _PRIORS.items()}
 
     def add(self, session: Session, gap: float) -> None:
-        """It came back after so many seconds; infinity: it did not."""
+        """It came back after so many seconds; infinity: it did not. Of a single request nothing is learned."""
+        if session.is_single:
+            return
         name = session.key, session.in_loop
         known = self._gaps.get(name)
         if known is None:
@@ -105,7 +109,7 @@ class GapMemory:
 
     def chance(self, session: Session, now: float, within: float) -> float:
         """That a session which is neither served nor waits returns within so many seconds."""
-        if is_forgotten(session, now):
+        if session.is_single or is_forgotten(session, now):
             return 0.0
         gaps = self._gaps.get((session.key, session.in_loop), self._unknown[session.in_loop])
         gap = now - (session.ended_at or 0.0)
@@ -121,7 +125,7 @@ class GapMemory:
 
 
 def is_forgotten(session: Session, now: float) -> bool:
-    """Whether it has not been here for so long that nobody expects it."""
+    """Whether it has not been here for so long that nobody expects it, or was never answered."""
     return session.ended_at is None or now - session.ended_at >= FORGOTTEN_AFTER
 
 
@@ -143,7 +147,7 @@ def slowdown(session: Session, now: float, swap_time: float, waiting: float = 0.
     waited = root.waited + waiting
     age = now - root.began_at if root.began_at is not None else 0.0
     alone = max(age - waited, LEAST_ALONE * swap_time, 1.0)
-    return (alone + waited) / alone
+    return min((alone + waited) / alone, MOST_SLOWDOWN)
 
 
 def waiting_cost(waiters: Iterable[tuple[Waiter, float]], now: float) -> tuple[float, float]:

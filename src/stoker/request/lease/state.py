@@ -20,7 +20,7 @@ from stoker.domain.serve_phase import SCHEDULER_EVENTS, ServeEvent, ServePhase, 
 from stoker.domain.session import Session
 from stoker.domain.usage import ServeUsage
 from stoker.request.lease.fair_queue import FairQueue, LearnedCosts, used_tokens
-from stoker.request.lease.waiter import Waiter
+from stoker.request.lease.waiter import Waiter, Want
 
 
 class CannotLoad(NamedTuple):
@@ -91,8 +91,8 @@ GAP_WEIGHT = 0.4
 """Of the latest gap in the average: after four gaps of another length, seven eighths of it are forgotten."""
 
 
-LEAST_READ = 512
-"""Tokens. What takes less shows nothing about the speed."""
+LEAST_READ = 4096
+"""Tokens. What takes less shows nothing about the speed: most of its time is not for reading."""
 MOST_OF_SERVE = 256
 """Sessions that are remembered for a serve. The one that asked for it longest ago is forgotten first."""
 
@@ -256,12 +256,12 @@ class ServeState:
         """A lease ends: give it its seconds of the slot, and learn what it cost."""
         seconds = self.slot_state.time.leave(now, lease.slot_entered)
         usage = lease.usage
+        if self.sessions:
+            held = self.leases.get(lease.id)
+            if held and held[0].session is not None:
+                self.note_answer(held[0].session, usage)
         if usage is not None:
             usage.accelerator_seconds = seconds
-            if self.sessions:
-                held = self.leases.get(lease.id)
-                if held and held[0].session is not None:
-                    self.note_answer(held[0].session, usage)
             if self.fair_queue is not None:
                 self._learn_cost(lease.id, usage)
 
@@ -271,35 +271,51 @@ class ServeState:
             share, body_bytes = held
             self.costs.learn(share.key, body_bytes, used)
 
-    def note_answer(self, session: Session, usage: ServeUsage) -> None:
-        """A turn of a session was answered; its lease ends next."""
-        session.in_loop = usage.calls_tool
+    def note_answer(self, session: Session, usage: ServeUsage | None) -> None:
+        """A turn of a session ended; its lease ends next. None: nothing answered it.
+
+        1. its answer calls a tool                          -> a loop goes on
+        2. its prompt is much shorter than the loop's        -> it stands beside the loop: a title, a summary
+        3. else                                             -> no loop goes on
+        """
+        if usage is None:
+            session.in_loop = session.has_called = False
+            return
         if usage.input is not None:
             self.reading.learn(usage)
+        session.has_called = usage.calls_tool
+        is_beside = usage.input is not None and usage.input < session.tokens / 2
+        if session.in_loop and is_beside and not usage.calls_tool:
+            return  # 2
+        session.in_loop = usage.calls_tool
+        if usage.input is not None:
             session.tokens = usage.input + (usage.output or 0)
 
     def join_session(self, session: Session) -> None:
         """A request of the session asks for it."""
-        if session.loaded is not None:
-            session.loaded.sessions.pop(session, None)
+        session.leave()
         session.loaded, session.serve = self, self.serve.replica_of or self.serve.name
         self.sessions[session] = None
-        if len(self.sessions) > MOST_OF_SERVE:
-            oldest = next(iter(self.sessions))
-            oldest.loaded = None
-            del self.sessions[oldest]
 
-    def open_sessions(self) -> list[Session | None]:
-        """Those of which a request runs here, or waits; None for each request that runs and has none."""
+    def open_sessions(self) -> tuple[dict[Session, None], int]:
+        """Those of which a request runs here, or waits; and how many such requests have none. Requests that give
+        way do not count.
+        """
         found: dict[Session, None] = {}
-        alone: list[Session | None] = []
-        shares = [held[0] for held in self.leases.values() if held]
-        for share in [*shares, *[waiter.share for waiter in self.queue.values()]]:
-            if share.session is None:
-                alone.append(None)
-            else:
-                found[share.session] = None
-        return [*found, *alone]
+        alone = 0
+        for id, held in self.leases.items():
+            if held and id not in self.preemptible:
+                if held[0].session is None:
+                    alone += 1
+                else:
+                    found[held[0].session] = None
+        for waiter in self.queue.values():
+            if not waiter.is_background:
+                if waiter.share.session is None:
+                    alone += waiter.want is Want.REQUEST
+                else:
+                    found[waiter.share.session] = None
+        return found, alone
 
     def waiting_order(self) -> list[Waiter]:
         """The waiters in the order in which they get places."""

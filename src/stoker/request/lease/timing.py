@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from stoker.domain.serve_phase import ServePhase
+from stoker.domain.session import Session
 from stoker.request.lease.sessions import (
     LOOP_WAITS,
     SWAP_WORTH,
     GapMemory,
-    is_forgotten,
     is_in_loop,
     slowdown,
     waiting_cost,
@@ -75,17 +75,13 @@ def max_wait(state: ServeState) -> float:
     return max(2 * policy.patience * measured_swap_time(state), MIN_MAX_WAIT)
 
 
-def overdue_at(state: ServeState, waiters: Iterable[Waiter], victims: Iterable[ServeState] = ()) -> float:
+def overdue_at(state: ServeState, waiters: Iterable[Waiter]) -> float:
     """When one of these will have waited too long for a serve, whatever that costs others; infinity: there are none.
 
-    `max_wait`; for a request in a loop, unless that is configured, LOOP_WAITS times as long, but at most half of the
-    time after which it is refused. Where `victims` with sessions would have to stop, their way back counts, too.
+    `max_wait`. A request in a loop, unless that is configured: LOOP_WAITS times as long, but at most half of the time
+    after which it is refused.
     """
-    longest = max_wait(state)
-    policy = state.slot_state.slot.swap
-    is_auto = policy.max_wait is None
-    if is_auto:
-        longest = max([longest, *(2 * policy.patience * _cost_to_return(victim) for victim in victims)])
+    longest, is_auto = max_wait(state), state.slot_state.slot.swap.max_wait is None
     at = float("inf")
     for waiter in waiters:
         most = longest
@@ -93,13 +89,6 @@ def overdue_at(state: ServeState, waiters: Iterable[Waiter], victims: Iterable[S
             most = max(longest, min(LOOP_WAITS * longest, (waiter.deadline - waiter.since) / 2))
         at = min(at, waiter.since + most)
     return at
-
-
-def _cost_to_return(victim: ServeState) -> float:
-    """Seconds until its sessions could go on: it is loaded again, and reads their prompts."""
-    if not victim.sessions:
-        return 0.0
-    return measured_swap_time(victim) + victim.reading.seconds(sum(one.tokens for one in victim.open_sessions() if one))
 
 
 def swap_timeout(state: ServeState) -> float:
@@ -142,6 +131,8 @@ LEAST_RECHECK = 0.1
 """Seconds."""
 LEAST_LINGER = 0.5
 """Seconds that a resident is kept beyond its usual gaps: they vary."""
+MOST_READING = 3.0
+"""Times its swap time that reading a session's prompt again counts for at most."""
 
 
 class EvictionTime(NamedTuple):
@@ -160,14 +151,13 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float, g
     1. an operator's switch waits      -> now
     2. no request waits (a preload)    -> never
        only background requests wait   -> never while a victim is busy, or another request waits in the slot;
-                                          else as from 5 on
-    3. the oldest waited `max_wait`    -> now, even inside `min_residency`
-    4. victims have sessions           -> when the waiting has cost more than the swap would, see `swap_is_worth`; not
-                                          if `min_residency` or `linger` is configured
-       `swap_after` new requests wait  -> now
-    5. a victim is inside its residency -> when that ends; see `has_residency`. In 5 and 8, an unused idle serve
+                                          else as from 4 on
+    3. the oldest waited `max_wait`    -> now, even inside `min_residency`; one in a loop waits longer, see `overdue_at`
+    4. a victim is inside its residency -> when that ends; see `has_residency`. In 4 and 8, an unused idle serve
                                           does not count
-    6. `swap_after` requests wait      -> now, even if the victims are busy
+    5. `swap_after` requests wait      -> now, even if the victims are busy. If 6 applies, those in loops do not count
+    6. sessions use the victims        -> when the waiting has cost more than the swap would, see `swap_is_worth`; not
+                                          if `min_residency` or `linger` is configured
     7. a victim is busy                -> when it is idle, or at `max_wait`
     8. a victim was idle less than `linger` -> when that ends, see `linger`
     9. otherwise                       -> now
@@ -182,22 +172,20 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float, g
             return EvictionTime(False, float("inf"), "background")  # 2
         latest = float("inf")
     else:
-        latest = overdue_at(target, foreground, victims)
+        latest = overdue_at(target, foreground)
     if now >= latest:
         return EvictionTime(True, now, "max_wait")  # 3
-    policy = target.slot_state.slot.swap
-    if foreground and policy.min_residency is None and policy.linger is None and any(v.sessions for v in victims):
-        if sum(not is_in_loop(waiter) for waiter in foreground) >= policy.swap_after:
-            return EvictionTime(True, now, "swap_after")  # 4
-        at = swap_is_worth(target, victims, now, gaps)
-        if at is not None:
-            return EvictionTime(at <= now, min(at, latest), "sessions" if at > now else "idle")  # 4
     protected = [v for v in victims if not v.is_unused(LoadReason.IDLE)]
     settled_at = max([residency_ends(v) for v in protected if not foreground or has_residency(v)], default=now)
     if now < settled_at:
-        return EvictionTime(False, min(settled_at, latest), "min_residency")  # 5
-    if len(foreground) >= target.slot_state.slot.swap.swap_after:
-        return EvictionTime(True, now, "swap_after")  # 6
+        return EvictionTime(False, min(settled_at, latest), "min_residency")  # 4
+    policy = target.slot_state.slot.swap
+    is_auto = foreground and policy.min_residency is None and policy.linger is None
+    at = swap_is_worth(target, victims, now, gaps) if is_auto and any(v.sessions for v in victims) else None
+    if sum(at is None or not is_in_loop(waiter) for waiter in foreground) >= policy.swap_after:
+        return EvictionTime(True, now, "swap_after")  # 5
+    if at is not None:
+        return EvictionTime(at <= now, min(at, latest), "sessions" if at > now else "idle")  # 6
     if any(v.is_used_by_foreground() for v in victims):
         return EvictionTime(False, latest, "busy")  # 7
     idle_at = max([v.unused_since + linger(v, target, len(foreground)) for v in protected], default=now)
@@ -218,21 +206,28 @@ def residency_ends(victim: ServeState) -> float:
 
 def swap_is_worth(target: ServeState, victims: tuple[ServeState, ...], now: float, gaps: GapMemory) -> float | None:
     """When the sessions that wait in the target's slots have lost more than `sessions` allows for what the swap costs
-    those of the victims; or when to ask again. None: no session has used the victims lately.
+    those of the victims; or when to ask again. None: no session uses the victims, or is likely to return to them.
     """
-    policy, price, is_known = target.slot_state.slot.swap, 0.0, False
+    policy, price, is_used = target.slot_state.slot.swap, 0.0, False
     for victim in victims:
         swap_time = measured_swap_time(victim)
-        busy = victim.open_sessions()
-        price += SWAP_WORTH * swap_time * busy.count(None)
-        weighed = [(session, SWAP_WORTH) for session in busy if session is not None]
-        weighed += [(s, gaps.worth(s, now, swap_time)) for s in victim.sessions if s not in busy]
-        for session, worth in weighed:
-            is_known = is_known or not is_forgotten(session, now)
-            if worth:
-                lost = swap_time + victim.reading.seconds(session.tokens)
-                price += worth * slowdown(session, now, swap_time) * lost
-    if not is_known:
+        busy, alone = victim.open_sessions()
+        price += SWAP_WORTH * swap_time * alone
+        weighed = [(session, SWAP_WORTH) for session in busy]
+        least: tuple[Session, float] | None = None
+        for session in victim.sessions:
+            if session in busy:
+                continue
+            worth = gaps.worth(session, now, swap_time)
+            if worth >= SWAP_WORTH:
+                weighed.append((session, worth))
+            elif worth and (least is None or worth > least[1]):
+                least = session, worth
+        for session, worth in weighed if least is None else [*weighed, least]:
+            is_used = True
+            lost = swap_time + min(victim.reading.seconds(session.tokens), MOST_READING * swap_time)
+            price += worth * slowdown(session, now, swap_time) * lost
+    if not is_used:
         return None
     waiters = [
         (waiter, measured_swap_time(state))
@@ -246,6 +241,8 @@ def swap_is_worth(target: ServeState, victims: tuple[ServeState, ...], now: floa
     if paid >= price:
         return now
     due = now + (price - paid) / rate
+    waited = now - min(waiter.since for waiter, _ in waiters)
+    due = min(due, now + max(LEAST_RECHECK, waited / 4))  # a second costs more, the longer they wait
     if any(victim.is_used() for victim in victims):
         return max(due, now + LEAST_RECHECK)
     idle = now - max(victim.unused_since for victim in victims)

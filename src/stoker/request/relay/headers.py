@@ -18,6 +18,8 @@ LONGEST_PAUSE: Final = 3600.0
 _SECONDS: Final = re.compile(rb"[0-9]++(\.[0-9]++)?")
 FORWARDED: Final = b"x-stoker-forwarded"
 """In a request: another Stoker sends it to an `also` of its serve, or to a slot of a box."""
+_SESSION: Final = {b"x-stoker-session", b"x-stoker-parent-session"}
+"""Only another Stoker gets them."""
 _HOP: Final = {
     b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authentication-info",
     b"proxy-authorization", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"content-length", b"expect",
@@ -25,7 +27,7 @@ _HOP: Final = {
 _NOT_FORWARDED: Final = _HOP | {
     b"host", b"authorization", b"x-api-key", b"api-key", b"cookie", b"origin", b"referer",
     b"x-request-id", b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
-    FORWARDED,
+    FORWARDED, *_SESSION,
 }  # fmt: skip
 _UNENCODED: Final = _NOT_FORWARDED | {b"accept-encoding"}
 _NOT_RETURNED: Final = _HOP | {
@@ -52,7 +54,8 @@ def request_head(
     parts = [b"%b %b%b HTTP/1.1\r\nhost: %b:%d\r\n" % (
         method, target.base_path.encode(), path.encode(), target.host.encode(), target.port,
     )]  # fmt: skip
-    for name, value in _end_to_end(headers, _UNENCODED if plain else _NOT_FORWARDED):
+    excluded = _UNENCODED if plain else _NOT_FORWARDED
+    for name, value in _end_to_end(headers, excluded - _SESSION if target.is_replica_elsewhere else excluded):
         parts += (name, b": ", value, b"\r\n")
     if target.key is not None:
         bearer = b"x-api-key: %b\r\n" if target.key_header == "x-api-key" else b"authorization: Bearer %b\r\n"
