@@ -1,4 +1,4 @@
-"""Reads `stoker.toml` and turns it into the domain's records. In the core only `app` and `cli` import it; extensions may.
+"""Reads `stoker.toml` and turns it into the domain's records. In the core only `app` and `cli` import it.
 
 find           which file, and the state directory that it names
 load           from a path to Settings, in these steps:
