@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stoker.app.server_parts import RunningServer, ServerAccess, ServerContext, ServerPart
-from stoker.cli.console.control import Control
 from stoker.cli.console.installation import socket_of
 from stoker.cli.console.options import same_place
 from stoker.config.paths import config_places
@@ -20,16 +20,26 @@ from stoker_setup import operations
 from stoker_setup.jobs.job import JobRequest
 from stoker_setup.jobs.jobs import KEY_FOR, Jobs
 
+if TYPE_CHECKING:
+    from stoker.cli.console.control import Control
+
 
 def build(context: ServerContext) -> ServerPart:
     return SetupPart(context)
 
 
+def _control(directory: Path) -> Control:
+    from stoker.cli.console.control import Control  # a server that measures nothing keeps none of it in memory
+
+    return Control(socket_of(directory))
+
+
 class SetupPart(ServerPart):
     def __init__(self, context: ServerContext) -> None:
         self._context = context
-        self._jobs = Jobs(context.directory / "setup", lambda: Control(socket_of(context.directory)), self._make_key,
-                          self._delete_key)  # fmt: skip
+        self._jobs = Jobs(
+            context.directory / "setup", lambda: _control(context.directory), self._make_key, self._delete_key
+        )
 
     def connect(self, server: ServerAccess) -> None:
         self._server = server

@@ -140,11 +140,11 @@ class Decision(msgspec.Struct):
     """The model name in the request, shortened to 200 characters."""
     key: str = ""
     """The key's name, never its value."""
-    session: str = ""
-    """The session that it belongs to; empty: it stands alone, or that is not known."""
     serve: str = ""
     replica: str = ""
     """The replica that was asked last, if the serve has several."""
+    session: str = ""
+    """The session that it belongs to; empty: it stands alone, or that is not known."""
     candidates: list[Candidate] = []
     tried: list[Attempt] = []
     """The attempts, if the first one failed and another serve or replica was asked. Those of a request for a task are

@@ -12,16 +12,18 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stoker.cli.console.control import Control
 from stoker.domain.errors import ClientError, StokerError
 from stoker.store.files import atomic
 from stoker_setup.jobs.job import LANES, LONGEST_WORD, NOTES, Job, JobError, JobRequest, JobState, command_of, shown
 from stoker_setup.jobs.output import Meter, read_line, read_result
 from stoker_setup.jobs.process import run_command
+
+if TYPE_CHECKING:
+    from stoker.cli.console.control import Control
 
 log = logging.getLogger("stoker.setup.jobs")
 KEPT = 20
