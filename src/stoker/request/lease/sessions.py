@@ -14,7 +14,7 @@
     waiting costs    the sum over the sessions that wait: slowdown x seconds
     a swap is due    when the waiting has cost `patience` times what the swap costs
 
-So a resident whose sessions come back within moments stays, and one to which nobody returns leaves at once. A session
+So a resident whose sessions come back within moments stays, and one to which nobody returns leaves soon. A session
 that was held up much already counts for more, on both sides: that keeps slowdowns alike. Why SWAP_WORTH is so large:
 sessions are finished sooner if models take turns seldom (`bench.schedule --trace agentx`). What keeps the wait of the
 others short is `max_wait`, for every request but those in a loop: nobody looks at these.
