@@ -46,8 +46,8 @@ class Box(msgspec.Struct, frozen=True):
     key: Annotated[
         SecretSource | None,
         setting(
-            "A key of that Stoker, of scope observe: `env:NAME` or `file:PATH`. With one of scope admin, what was "
-            "loaded there for this Stoker alone is also unloaded there when this one unloads it."
+            "A key of that Stoker, of scope observe: `env:NAME` or `file:PATH`. With one of scope admin, what "
+            "this Stoker had loaded there is also unloaded there with it, if nobody uses it at that moment."
         ),
     ] = None
     mac: Annotated[

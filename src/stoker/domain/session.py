@@ -24,13 +24,13 @@ class Session:
         self.key = key
         """The key's name."""
         self.source = source
-        """By what it is known: the header or field that named it."""
+        """What named it: a header, a field of the body, or PROMPT."""
         self.parent = None if parent is None else parent.root
         """A subagent's, the outermost one: for fairness the two are one."""
         self.serve = ""
         """The one that its last request asked."""
         self.tier = ""
-        """That answered its last request for a task that called a tool; empty: none did."""
+        """The tier whose answer called a tool last; empty: none did."""
         self.loaded: Any = None
         """The scheduler's state of that serve."""
         self.turns = 0

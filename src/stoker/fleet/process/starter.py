@@ -46,7 +46,7 @@ and sets LC_CTYPE where no locale was given: the command is to get neither.
 
 
 def started(command: Sequence[str], limits: Mapping[str, int] = {}) -> list[str]:
-    """The command line. It has to be run by this thread, as long as which the command lives at most. `limits`: by the
-    names of the module `resource`; none becomes higher than it is.
+    """The command line. Run it from this thread: on Linux the command is killed when the thread that started it ends.
+    `limits`: by their names in the module `resource`, such as `RLIMIT_CPU`; none is raised.
     """
     return [_PYTHON, "-I", "-S", "-c", _STARTER, json.dumps([dict(limits), os.getpid()]), *command]
